@@ -1,0 +1,175 @@
+"""Messages: what model, harness and environment say to one another.
+
+An observation carries only the *new* messages of its thread (`kind="append"`), so that what a turn costs is
+proportional to what the turn adds. Everything is frozen and JSON-shaped; `to_openai` gives the Chat Completions form.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["AssistantMessage", "End", "Message", "Observation", "ObservationKind", "StopReason", "ToolCall", "ToolSpec", "Usage"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ToolSpec(_Frozen):
+    """A tool as the model sees it. `parameters` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolCall(_Frozen):
+    """One call the model made.
+
+    Attributes:
+        id: Unique within the conversation; answers refer to it.
+        name: The tool's name as the model wrote it.
+        arguments: The parsed arguments, or None where they could not be parsed.
+        raw_arguments: The text the model wrote, kept beside the parsed form.
+        error: Why the call could not be parsed; the harness tells the model, who may try again.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None = None
+    raw_arguments: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def parse(cls, id: str, name: str, raw_arguments: str) -> ToolCall:
+        """Parses arguments written as JSON text; an empty text is an empty object. Never raises."""
+        try:
+            value = json.loads(raw_arguments) if raw_arguments.strip() else {}
+        except ValueError as error:
+            return cls(id=id, name=name, raw_arguments=raw_arguments, error=f"arguments are not valid JSON: {error}")
+        if not isinstance(value, dict):
+            return cls(
+                id=id,
+                name=name,
+                raw_arguments=raw_arguments,
+                error=f"arguments must be a JSON object, found {type(value).__name__}",
+            )
+        return cls(id=id, name=name, arguments=value, raw_arguments=raw_arguments)
+
+    @property
+    def arguments_text(self) -> str:
+        """The arguments as text: as the model wrote them where known."""
+        if self.raw_arguments is not None:
+            return self.raw_arguments
+        return json.dumps(self.arguments or {}, ensure_ascii=False)
+
+
+class Usage(_Frozen):
+    """What one sampled message cost, in template tokens.
+
+    `context_tokens` counts prompt plus completion of this call; the context nudge and the limits use it.
+    """
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    context_tokens: int | None = None
+    context_limit: int | None = None
+    cost_usd: float | None = None
+
+
+class Message(_Frozen):
+    """A message of any role but a *sampled* assistant turn (see `AssistantMessage`)."""
+
+    role: Literal["system", "user", "tool", "assistant"]
+    content: str
+    tool_call_id: str | None = None
+    name: str | None = None
+    is_error: bool = False
+
+    def to_openai(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.role == "tool":
+            out["tool_call_id"] = self.tool_call_id
+        return out
+
+
+class AssistantMessage(_Frozen):
+    """What a policy answers: text and tool calls, with the raw text beside the parsed form.
+
+    Attributes:
+        text: The visible text; with no tool calls it is the final answer.
+        finish: Why sampling stopped: `stop`, `length`, `context`, `abort`, or what the endpoint said.
+    """
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+    raw: str | None = None
+    finish: str = "stop"
+    usage: Usage = Field(default_factory=Usage)
+    model: str | None = None
+
+    def to_openai(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            out["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_text}}
+                for c in self.tool_calls
+            ]
+        return out
+
+    @classmethod
+    def coerce(cls, action: AssistantMessage | dict[str, Any] | str) -> AssistantMessage:
+        """Accepts what `Env.step` accepts: a message, its dict, or a plain string (text without tool calls)."""
+        if isinstance(action, AssistantMessage):
+            return action
+        if isinstance(action, str):
+            return cls(text=action, raw=action)
+        return cls.model_validate(action)
+
+
+class ObservationKind(StrEnum):
+    """How an observation relates to what its thread said before."""
+
+    APPEND = "append"  # only the new messages; the normal case
+    REWRITE = "rewrite"  # the full history, after a compaction or an agent that edits its past
+    SIDE = "side"  # a title, a summary, a sub-agent: a thread of its own
+
+
+class Observation(_Frozen):
+    """What the model must answer next. `tools` is None when unchanged since the thread's last observation."""
+
+    thread: str = "main"
+    kind: ObservationKind = ObservationKind.APPEND
+    messages: tuple[Message | AssistantMessage, ...]
+    tools: tuple[ToolSpec, ...] | None = None
+
+
+class StopReason(StrEnum):
+    """Why an episode ended. All of these are results, verified and scored; faults are `failure.FailureKind`s."""
+
+    ANSWERED = "answered"  # the model finished of its own accord
+    TURNS = "turns"  # the turn limit
+    TOKENS = "tokens"  # the token budget
+    CONTEXT = "context"  # the context is full
+    TURN_LENGTH = "turn_length"  # one turn ran into its length limit
+    WORKING_TIME = "working_time"  # the agent's working time (queueing and start-up don't count)
+    UNPARSABLE = "unparsable"  # too many unparsable turns in a row
+
+    @property
+    def truncated(self) -> bool:
+        """Gymnasium's word for it: a limit ended the episode, not the task."""
+        return self is not StopReason.ANSWERED
+
+
+class End(_Frozen):
+    """A session's end: no further answer is awaited."""
+
+    stop: StopReason
+    final_answer: str | None = None
+    messages: tuple[Message, ...] = ()
