@@ -71,7 +71,8 @@ class ToolCall(_Frozen):
 class Usage(_Frozen):
     """What one sampled message cost, in template tokens.
 
-    `context_tokens` counts prompt plus completion of this call; the context nudge and the limits use it.
+    `context_tokens` counts prompt plus completion of this call; the context nudge and the limits use it. `waited_s` is
+    the part of the call's time that went into queueing and rate limits; working time excludes it.
     """
 
     prompt_tokens: int | None = None
@@ -80,6 +81,7 @@ class Usage(_Frozen):
     context_tokens: int | None = None
     context_limit: int | None = None
     cost_usd: float | None = None
+    waited_s: float = 0.0
 
 
 class Message(_Frozen):
