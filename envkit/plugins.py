@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 from envkit.failure import UserError, did_you_mean
 
-__all__ = ["Group", "names", "resolve"]
+__all__ = ["Group", "construct", "names", "resolve"]
 
 Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies"]
 
@@ -55,3 +56,20 @@ def resolve(group: Group, name: str) -> Any:
         raise UserError(
             f"{_SINGULAR[group]} {name!r} is registered as {point.value!r} but can't be loaded: {error}"
         ) from error
+
+
+def construct(group: Group, name: str, options: Mapping[str, Any] | None = None) -> Any:
+    """Resolves `name` and constructs it with `options` as keyword arguments.
+
+    Raises:
+        UserError: Unknown name, or options it does not take; names the nearest known option.
+    """
+    from pydantic import ValidationError
+
+    made = resolve(group, name)
+    try:
+        return made(**dict(options or {}))
+    except ValidationError as error:
+        raise UserError(f"{_SINGULAR[group]} {name!r} refuses its options: {error}") from error
+    except TypeError as error:
+        raise UserError(f"{_SINGULAR[group]} {name!r} refuses its options {sorted(options or {})}: {error}") from error

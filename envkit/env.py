@@ -1,0 +1,453 @@
+"""The env: a task, a harness and a sandbox, with reset, step and close.
+
+`AsyncEnv` holds all the logic; `envkit.gym.Env` is its synchronous face. `reset` starts the sandbox and opens the
+harness's session; `step` hands over one assistant message; when the session ends, every process of the agent is
+killed, the world is streamed out, and the verifier speaks. The reward of the last step is the verdict's; where there
+is no verdict, `step` raises `NoVerdict` and no number is made up. A task of several steps runs them one after another
+in the same sandbox, each with a fresh session and a verdict of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envkit import episode
+from envkit.deadline import Deadline
+from envkit.failure import (
+    Boundary,
+    CapabilityError,
+    EnvkitError,
+    Failure,
+    FailureKind,
+    NoVerdict,
+    UserError,
+    boundary,
+    capture,
+)
+from envkit.harness import Harness, Limits, Session, SessionContext
+from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason
+from envkit.pack import TaskPack
+from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotTooBig
+from envkit.task import Step, Task
+from envkit.verifier import Criterion, Outcome, Verdict, Verifier, VerifyRequest
+
+__all__ = ["AsyncEnv", "make_async"]
+
+#: Seconds that no stage of teardown may exceed.
+TEARDOWN_S = 10.0
+
+
+class AsyncEnv:
+    """One task under one harness in one sandbox.
+
+    Args:
+        task: The task; `pack` gives its world.
+        harness: What the model sees and may do.
+        provider: Where it happens.
+        limits: Agent limits; the task's own agent timeout tightens `working_time_s`.
+        deadline: The end of everything, fixed from outside (a trial's budget).
+        timeout_s: Wall-clock budget of each episode, from `reset`. The earlier of the two counts.
+        verify_reserve_s: The part of the budget that the agent can't use up, kept for verification.
+        training: Turns training-only behaviours on (the context nudge).
+        logs: A host folder for logs and the final state; a temporary one, removed by `close`, if None.
+        labels: Written on everything the sandbox provider creates.
+        sandbox_overrides: Fields of `SandboxSpec` that win over the task's.
+        verify: Whether the end of the episode is verified; without, `step` returns a reward of None at the end.
+
+    Attributes:
+        verdict: The task's verdict after the end; `verdicts` has one per finished step.
+        messages: Everything said in the main thread, oldest first.
+        stop, final_answer: Of the last step that ended.
+        timings: Seconds per stage: `world`, `start`, `setup`, `agent`, `snapshot`, `verify`, `stop`.
+        final: The tar file of the final state; there until `close`.
+        initial: The folder of the initial state, or None.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        pack: TaskPack | None = None,
+        harness: Harness,
+        provider: SandboxProvider,
+        limits: Limits | None = None,
+        deadline: Deadline | None = None,
+        timeout_s: float | None = None,
+        verify_reserve_s: float = 0.0,
+        training: bool = False,
+        seed: int = 0,
+        logs: Path | None = None,
+        labels: Mapping[str, str] | None = None,
+        sandbox_overrides: Mapping[str, Any] | None = None,
+        verify: bool = True,
+    ) -> None:
+        self.task = task
+        self.pack = pack
+        self.harness = harness
+        self.provider = provider
+        self.limits = limits or Limits()
+        self.training = training
+        self.seed = seed
+        self.verify = verify
+        self._outer = deadline or Deadline.never()
+        self._timeout_s = timeout_s
+        self._reserve_s = verify_reserve_s
+        self._logs = logs
+        self._labels = dict(labels or {})
+        self._overrides = dict(sandbox_overrides or {})
+        self._scratch: Path | None = None
+        self._session: Session | None = None
+        self._lock = asyncio.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.sandbox: Sandbox | None = None
+        self.spec: SandboxSpec | None = None
+        self.step_index = 0
+        self.verdicts: list[Verdict] = []
+        self.verdict: Verdict | None = None
+        self.messages: list[Message | AssistantMessage] = []
+        self.observation: Observation | None = None
+        self.stop: StopReason | None = None
+        self.final_answer: str | None = None
+        self.timings: dict[str, float] = {}
+        self.final: Path | None = None
+        self.initial: Path | None = None
+        self.deadline = Deadline.never()
+
+    # -- the public face ------------------------------------------------------------------------------------------
+
+    @property
+    def step_spec(self) -> Step:
+        """The task's step that is being worked on."""
+        return self.task.steps[self.step_index]
+
+    async def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts a fresh episode and returns its first observation.
+
+        Raises:
+            CapabilityError: This sandbox or harness can't do what the task needs; nothing was started.
+            EnvkitError: The sandbox did not start, or the task's set-up failed.
+            DeadlineExceeded: The budget was used up.
+        """
+        async with self._lock:
+            await self._teardown()
+            self._clear()
+            if options:
+                raise UserError(f"reset takes no options yet, found {sorted(options)}")
+            if seed is not None:
+                self.seed = seed
+            self.deadline = self._outer.within(self._timeout_s, "the trial's budget")
+            try:
+                return await self._reset()
+            except BaseException:
+                await self._teardown()
+                raise
+
+    async def step(
+        self, action: AssistantMessage | dict[str, Any] | str
+    ) -> tuple[Observation | None, float | None, bool, bool, dict[str, Any]]:
+        """Hands over one assistant message.
+
+        Returns:
+            `(observation, reward, terminated, truncated, info)`. The observation is None after the end; the reward is
+            0.0 before it and the verdict's at it.
+
+        Raises:
+            NoVerdict: The episode ended and nothing could be said about the work; `failure` says why.
+            EnvkitError: A fault on the way (the sandbox died, say). The episode is over.
+        """
+        async with self._lock:
+            if self._session is None or self.sandbox is None:
+                raise UserError("step before reset, or after the end of the episode: call reset first")
+            message = AssistantMessage.coerce(action)
+            self.messages.append(message)
+            try:
+                return await self._step(message)
+            except BaseException:
+                await self._teardown()
+                raise
+
+    async def close(self) -> None:
+        """Stops everything and removes the temporary folder. May be called twice, and at any time."""
+        async with self._lock:
+            await self._teardown()
+            if self._scratch is not None:
+                await asyncio.to_thread(shutil.rmtree, self._scratch, True)
+                self._scratch = None
+                self.final = None
+
+    async def __aenter__(self) -> AsyncEnv:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # -- reset ----------------------------------------------------------------------------------------------------
+
+    async def _reset(self) -> tuple[Observation, dict[str, Any]]:
+        self.spec = episode.sandbox_spec(self.task, self.provider, self._labels, self._overrides)
+        episode.check_capabilities(self.task, self.harness, self.provider, self.spec)
+        self._folder().mkdir(parents=True, exist_ok=True)
+        with self._timed("world"):
+            if self.pack is not None:
+                self.initial = await self._agent_deadline.wait(asyncio.to_thread(self.pack.world, self.task))
+        with self._timed("start"), boundary(Boundary.SANDBOX):
+            self.sandbox = self.provider.create(self.spec)
+            await self._agent_deadline.wait(self.sandbox.start())
+        with self._timed("setup"), boundary(Boundary.SANDBOX):
+            if self.initial is not None:
+                await self.sandbox.upload(episode.world_tar(self.initial), "/")
+            await self._set_up_step()
+        observation = await self._open_session()
+        return observation, self._info()
+
+    async def _set_up_step(self) -> None:
+        assert self.sandbox is not None
+        await episode.set_up_step(self.task, self.step_spec, self.sandbox, self._agent_deadline)
+
+    async def _open_session(self) -> Observation:
+        assert self.sandbox is not None
+        step = self.step_spec
+        context = SessionContext(
+            deadline=self._agent_deadline,
+            limits=episode.effective_limits(self.limits, step),
+            seed=self.seed,
+            training=self.training,
+        )
+        with boundary(Boundary.HARNESS):
+            self._session = self.harness.session(self.task, step, self.sandbox, context)
+            observation = await self._agent_deadline.wait(self._session.open())
+        if self.step_index > 0:
+            observation = observation.model_copy(
+                update={"thread": f"step-{self.step_index + 1}", "kind": ObservationKind.APPEND}
+            )
+        self._note(observation)
+        self._agent_since = time.monotonic()
+        return observation
+
+    # -- step -----------------------------------------------------------------------------------------------------
+
+    async def _step(
+        self, message: AssistantMessage
+    ) -> tuple[Observation | None, float | None, bool, bool, dict[str, Any]]:
+        assert self._session is not None
+        with boundary(Boundary.HARNESS):
+            result = await self._agent_deadline.wait(self._session.step(message))
+        if isinstance(result, Observation):
+            self._note(result)
+            return result, 0.0, False, False, self._info()
+        return await self._finish(result)
+
+    async def _finish(self, end: End) -> tuple[Observation | None, float | None, bool, bool, dict[str, Any]]:
+        """One step of the task has ended: verify it, then go on to the next or end the episode."""
+        self.messages.extend(end.messages)
+        self.stop, self.final_answer = end.stop, end.final_answer
+        self._add("agent", time.monotonic() - self._agent_since)
+        await self._close_session()
+        last = self.step_index + 1 >= len(self.task.steps)
+        if not self.verify:
+            await self._stop_sandbox()
+            return None, None, not end.stop.truncated, end.stop.truncated, self._info()
+        verdict = await self._verify(stop_first=last)
+        self.verdicts.append(verdict)
+        if verdict.reward is None:
+            self.verdict = episode.combine(self.task, self.verdicts)
+            await self._stop_sandbox()
+            raise NoVerdict(_why_missing(verdict))
+        if not last and episode.passes_gate(self.step_spec, verdict):
+            self.step_index += 1
+            with self._timed("setup"), boundary(Boundary.SANDBOX):
+                await self._set_up_step()
+            return await self._open_session(), 0.0, False, False, self._info()
+        await self._stop_sandbox()
+        self.verdict = episode.combine(self.task, self.verdicts)
+        truncated = end.stop.truncated
+        return None, self.verdict.reward, not truncated, truncated, self._info()
+
+    async def _verify(self, *, stop_first: bool) -> Verdict:
+        assert self.sandbox is not None and self.spec is not None
+        step = self.step_spec
+        final = self._folder() / "final.tar"
+        with self._timed("snapshot"), boundary(Boundary.SANDBOX):
+            # Nothing an agent started may be alive when verification begins.
+            await self.deadline.wait(self.sandbox.kill_all())
+            try:
+                await self.deadline.wait(episode.write_snapshot(self.sandbox, final))
+            except SnapshotTooBig as error:
+                return _too_big(str(error))
+        self.final = final
+        if stop_first:
+            await self._stop_sandbox()
+        with self._timed("verify"), boundary(Boundary.VERIFIER):
+            verifier = _pick_verifier(self.task, step)
+            deadline = self.deadline.within(step.verifier.timeout_sec, "the verifier's time")
+            request = VerifyRequest(
+                task=self.task,
+                step=step,
+                tests=step.tests_dir,
+                initial=self.initial,
+                final=final,
+                final_answer=self.final_answer,
+                messages=tuple(self.messages),
+                deadline=deadline,
+                provider=self.provider,
+                spec=self.spec,
+                logs=self._folder() / "verifier",
+                env=episode.verifier_env(step),
+            )
+            request.logs.mkdir(parents=True, exist_ok=True)
+            try:
+                async with asyncio.timeout(deadline.timeout_s):
+                    return await verifier.verify(request)
+            except TimeoutError as error:
+                raise EnvkitError(
+                    f"verification took longer than {step.verifier.timeout_sec} s, or than what was left of the budget",
+                    kind=FailureKind.VERIFIER_TIMEOUT,
+                    boundary=Boundary.VERIFIER,
+                ) from error
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    async def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            with boundary(Boundary.HARNESS):
+                async with asyncio.timeout(TEARDOWN_S):
+                    await session.close()
+
+    async def _stop_sandbox(self) -> None:
+        sandbox, self.sandbox = self.sandbox, None
+        if sandbox is not None:
+            with self._timed("stop"), boundary(Boundary.SANDBOX):
+                await sandbox.stop()
+
+    async def _teardown(self) -> None:
+        """Bounded; a fault in it never hides the fault that led here."""
+        with contextlib.suppress(Exception):
+            await self._close_session()
+        with contextlib.suppress(Exception):
+            await self._stop_sandbox()
+
+    # -- small things ---------------------------------------------------------------------------------------------
+
+    @property
+    def _agent_deadline(self) -> Deadline:
+        return self.deadline.less(self._reserve_s)
+
+    def _folder(self) -> Path:
+        if self._logs is not None:
+            return self._logs
+        if self._scratch is None:
+            # The owner's pid is in the name, so that `envkit gc` can tell a dead run's folder from a live one's.
+            self._scratch = Path(tempfile.mkdtemp(prefix=f"envkit-env-{os.getpid()}-"))
+        return self._scratch
+
+    def _note(self, observation: Observation) -> None:
+        self.observation = observation
+        if observation.kind is not ObservationKind.SIDE:
+            self.messages.extend(observation.messages)
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {"task": self.task.id, "step": self.step_index}
+        if self.stop is not None:
+            info["stop"] = str(self.stop)
+        if self.verdicts:
+            info["step_rewards"] = [verdict.reward for verdict in self.verdicts]
+        if self.verdict is not None:
+            info["verdict"] = self.verdict.model_dump(mode="json")
+        return info
+
+    def _add(self, stage: str, seconds: float) -> None:
+        self.timings[stage] = self.timings.get(stage, 0.0) + seconds
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Any:
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._add(stage, time.monotonic() - since)
+
+    def transcript(self) -> str:
+        """What was said so far, as plain text."""
+        return episode.transcript(self.messages)
+
+
+def _pick_verifier(task: Task, step: Step) -> Verifier:
+    """The verifier the task names, or the first registered one that reads what its tests folder declares."""
+    from envkit import plugins
+
+    named = task.metadata.verifier
+    if named not in (None, "auto"):
+        found: Verifier = plugins.resolve("verifiers", named)()
+        return found
+    for name in plugins.names("verifiers"):
+        kind = plugins.resolve("verifiers", name)
+        if kind.applies(step.tests_dir):
+            found = kind()
+            return found
+    raise EnvkitError(
+        f"{task.id}: no registered verifier ({', '.join(plugins.names('verifiers'))}) reads {step.tests_dir}; "
+        "expected a tests/verifier.toml or a tests/test.sh",
+        kind=FailureKind.TASK_INVALID,
+        boundary=Boundary.VERIFIER,
+    )
+
+
+def _too_big(message: str) -> Verdict:
+    """The agent left more than can be read: its own doing, hence a verdict."""
+    criterion = Criterion(
+        id="final-state", description="the final state can be read", gate=True, outcome=Outcome.FAILED, score=0.0,
+        message=message,
+    )
+    return Verdict(criteria=(criterion,), reward=0.0, lower=0.0, upper=0.0, rewards={"reward": 0.0}, verifier="env")
+
+
+def _why_missing(verdict: Verdict) -> Failure:
+    failures = verdict.failures()
+    if failures:
+        return failures[0]
+    return Failure.of(
+        FailureKind.VERIFIER_ERROR, Boundary.VERIFIER, f"verifier {verdict.verifier!r} gave a verdict without a reward"
+    )
+
+
+def make_async(
+    id: str,
+    *,
+    harness: str | Harness = "opencode",
+    sandbox: str | SandboxProvider = "local",
+    harness_options: Mapping[str, Any] | None = None,
+    sandbox_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> AsyncEnv:
+    """Makes the asynchronous env of a task, starting nothing.
+
+    Args:
+        id: `pack/task[@version]`, or the path of a Harbor task directory.
+        harness, sandbox: Registered names, or instances.
+        harness_options, sandbox_options: Keyword arguments for those given by name.
+        options: Further arguments of `AsyncEnv`.
+
+    Raises:
+        UserError: Unknown id, harness, sandbox or option, naming the nearest known one.
+    """
+    from envkit import plugins, registry
+
+    pack, task = registry.find(id)
+    if isinstance(harness, str):
+        harness = plugins.construct("harnesses", harness, harness_options)
+    if isinstance(sandbox, str):
+        sandbox = plugins.construct("sandboxes", sandbox, sandbox_options)
+    return AsyncEnv(task, pack=pack, harness=harness, provider=sandbox, **options)

@@ -1,0 +1,260 @@
+"""The parts of an episode that hold no state: what sandbox a task needs, how a step is set up, what its end means.
+
+Used by `envkit.env.AsyncEnv`, which owns the order of things and the clock.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tarfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envkit.deadline import Deadline
+from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, UserError, did_you_mean
+from envkit.harness import Harness, Limits
+from envkit.messages import AssistantMessage, Message
+from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Sandbox, SandboxProvider, SandboxSpec
+from envkit.task import Step, Task, resolve_env
+from envkit.verifier import Criterion, Verdict
+
+__all__ = [
+    "check_capabilities",
+    "combine",
+    "effective_limits",
+    "passes_gate",
+    "sandbox_spec",
+    "set_up_step",
+    "transcript",
+    "verifier_env",
+    "world_tar",
+    "write_snapshot",
+]
+
+#: Limits of a sandbox whose task states none.
+DEFAULT_MEMORY_MB = 2048
+DEFAULT_DISK_MB = 1024
+
+
+def sandbox_spec(
+    task: Task, provider: SandboxProvider, labels: Mapping[str, str], overrides: Mapping[str, Any]
+) -> SandboxSpec:
+    """The sandbox that a task asks for.
+
+    A task whose world envkit itself lays out (`[metadata.envkit] world`) needs no image: a provider without images
+    gets none, one with images gets the task's. A network mode the task does not state is `no-network`; one it states
+    is honoured or refused.
+    """
+    environment = task.steps[0].environment
+    can = provider.capabilities()
+    fields: dict[str, Any] = {
+        "memory_mb": environment.memory_mb or DEFAULT_MEMORY_MB,
+        "disk_mb": environment.storage_mb or DEFAULT_DISK_MB,
+        "env": dict(resolve_env(environment.env, os.environ)),
+        "labels": {"owner_pid": str(os.getpid()), **labels},
+    }
+    if environment.cpus:
+        fields["cpus"] = float(environment.cpus)
+    if environment.network_mode is not None:
+        fields["network"] = str(environment.network_mode)
+        fields["allowed_hosts"] = tuple(environment.allowed_hosts or ())
+    if can.images or not task.metadata.world:
+        fields["image"] = environment.docker_image
+        build = task.dir / "environment"
+        if environment.docker_image is None and (build / "Dockerfile").is_file():
+            fields["build"] = build
+    if environment.workdir:
+        fields["workdir"] = environment.workdir
+    unknown = sorted(set(overrides) - set(SandboxSpec.model_fields))
+    if unknown:
+        near = did_you_mean(unknown[0], sorted(SandboxSpec.model_fields))
+        raise UserError(f"unknown sandbox setting {unknown[0]!r}{near}")
+    return SandboxSpec(**{**fields, **overrides})
+
+
+def check_capabilities(task: Task, harness: Harness, provider: SandboxProvider, spec: SandboxSpec) -> None:
+    """Raises `CapabilityError` before anything starts, naming what is missing and who has it."""
+    provider.check(spec)
+    servers = task.steps[0].environment.mcp_servers
+    if servers and not getattr(harness, "mcp", False):
+        raise CapabilityError(
+            f"{task.id} brings MCP servers ({', '.join(s.name for s in servers)}), which the {harness.name!r} harness "
+            "does not offer to the model; use a harness that speaks MCP (archipelago)",
+            boundary=Boundary.HARNESS,
+        )
+    if not provider.capabilities().python:
+        raise CapabilityError(
+            f"the {harness.name!r} harness runs its file tools with the Python inside the sandbox, and the "
+            f"{provider.name!r} sandbox of this task has none; use an image with python3 (3.8 or newer)"
+        )
+
+
+def effective_limits(limits: Limits, step: Step) -> Limits:
+    """The run's limits, tightened by the step's own agent timeout, which is working time."""
+    own = step.agent.timeout_sec
+    if own is None:
+        return limits
+    working = own if limits.working_time_s is None else min(own, limits.working_time_s)
+    return limits.model_copy(update={"working_time_s": working})
+
+
+async def world_tar(world: Path) -> AsyncIterator[bytes]:
+    """Streams a world folder as a tar of its two trees, file by file. The folder is ours, never an agent's."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for tree in (FILESYSTEM, APPS_DATA):
+            root = world / tree.lstrip("/")
+            if not root.is_dir():
+                continue
+            for folder, folders, files in os.walk(root):
+                folders.sort()
+                for name in [*folders, *sorted(files)]:
+                    path = Path(folder, name)
+                    info = tar.gettarinfo(path, arcname=str(path.relative_to(world)))
+                    info.uid = info.gid = 0
+                    info.uname = info.gname = ""
+                    # The cached world is read-only; the agent's copy is its own to change.
+                    info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+                    if info.isreg():
+                        with path.open("rb") as file:
+                            tar.addfile(info, file)
+                    else:
+                        tar.addfile(info)
+                    if buffer.tell() > 1 << 20:
+                        yield buffer.getvalue()
+                        buffer.seek(0)
+                        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def folder_tar(folder: Path) -> bytes:
+    """A tar of a folder's contents, members relative to it, modes kept."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in sorted(os.listdir(folder)):
+            tar.add(folder / name, arcname=name)
+    return buffer.getvalue()
+
+
+async def set_up_step(task: Task, step: Step, sandbox: Sandbox, deadline: Deadline) -> None:
+    """Uploads the step's workdir, runs its `setup.sh`, and waits for its health check.
+
+    Raises:
+        EnvkitError: SETUP_FAILED with the tail of the output. A task's broken set-up is never the agent's fault.
+    """
+    if step.workdir is not None:
+        await sandbox.upload(folder_tar(step.workdir), sandbox.spec.workdir)
+        if (step.workdir / "setup.sh").is_file():
+            result = await sandbox.exec(["bash", "setup.sh"], cwd=sandbox.spec.workdir, deadline=deadline,
+                                        merge_stderr=True, keep="tail", output_cap=8192)
+            if not result.ok:
+                raise EnvkitError(
+                    f"{task.id}: setup.sh of step {step.name!r} ended with {result.exit_code}: "
+                    f"{result.stdout.decode(errors='replace')[-2000:]}",
+                    kind=FailureKind.SETUP_FAILED,
+                    boundary=Boundary.SANDBOX,
+                )
+    check = step.healthcheck
+    if check is None:
+        return
+    await _await_health(task, check, sandbox, deadline)
+
+
+async def _await_health(task: Task, check: Any, sandbox: Sandbox, deadline: Deadline) -> None:
+    """Harbor's health check: `retries` failures in a row, not counting those of the start period, are fatal."""
+    import asyncio
+
+    started = Deadline.after(check.start_period_sec)
+    failures = 0
+    while True:
+        result = await sandbox.exec(
+            ["bash", "-c", check.command], timeout_s=check.timeout_sec, deadline=deadline, merge_stderr=True,
+            keep="tail", output_cap=4096,
+        )
+        if result.ok:
+            return
+        in_start = not started.expired
+        failures += 0 if in_start else 1
+        if failures >= check.retries:
+            raise EnvkitError(
+                f"{task.id}: health check {check.command!r} failed {failures} times; last output: "
+                f"{result.stdout.decode(errors='replace')[-1000:]}",
+                kind=FailureKind.SETUP_FAILED,
+                boundary=Boundary.SANDBOX,
+            )
+        await deadline.wait(asyncio.sleep(check.start_interval_sec if in_start else check.interval_sec))
+
+
+async def write_snapshot(sandbox: Sandbox, to: Path) -> None:
+    """Streams the two trees into a tar file on the host. Nothing is left at `to` unless it is complete."""
+    partial = to.with_suffix(".partial")
+    try:
+        with partial.open("wb") as file:
+            async for chunk in sandbox.snapshot():
+                file.write(chunk)
+        partial.replace(to)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def verifier_env(step: Step) -> dict[str, str]:
+    """The verifier's environment, `${VAR}` resolved on the host. Never stored."""
+    return dict(resolve_env(step.verifier.env, os.environ))
+
+
+def passes_gate(step: Step, verdict: Verdict) -> bool:
+    """Whether the following steps are run: each required reward is there and large enough."""
+    if step.min_reward is None:
+        return True
+    required = step.min_reward if isinstance(step.min_reward, dict) else {"reward": step.min_reward}
+    have = {**({"reward": verdict.reward} if verdict.reward is not None else {}), **verdict.rewards}
+    return all(have.get(key, -math.inf) >= least for key, least in required.items())
+
+
+def combine(task: Task, verdicts: Sequence[Verdict]) -> Verdict:
+    """The task's verdict out of its steps': Harbor's `mean` (an absent key counts 0) or `final`."""
+    if len(task.steps) == 1:
+        return verdicts[0]
+    criteria = tuple(
+        criterion.model_copy(update={"id": f"{step.name}/{criterion.id}"})
+        for step, verdict in zip(task.steps, verdicts, strict=False)
+        for criterion in verdict.criteria
+    )
+    strategy = str(task.config.multi_step_reward_strategy or "mean")
+    counted = verdicts if strategy == "mean" else verdicts[-1:]
+    maps = [{**v.rewards, **({"reward": v.reward} if v.reward is not None else {})} for v in counted]
+    keys = sorted({key for rewards in maps for key in rewards})
+    rewards = {key: sum(m.get(key, 0.0) for m in maps) / len(maps) for key in keys}
+    whole = all(verdict.reward is not None for verdict in verdicts)
+    return Verdict(
+        criteria=criteria,
+        reward=rewards.get("reward") if whole else None,
+        lower=_mean([v.lower for v in counted]),
+        upper=_mean([v.upper for v in counted]),
+        rewards=rewards if whole else {},
+        verifier=verdicts[-1].verifier,
+        extra={"multi_step_reward_strategy": strategy, "steps_run": len(verdicts), "steps": len(task.steps)},
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(values) if values and len(known) == len(values) else None
+
+
+def transcript(messages: Sequence[Message | AssistantMessage]) -> str:
+    """The conversation as plain text, for `render` and for people."""
+    lines: list[str] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            lines.append("[assistant] " + message.text)
+            for call in message.tool_calls:
+                shown = json.dumps(call.arguments, ensure_ascii=False) if call.arguments is not None else call.raw_arguments
+                lines.append(f"  -> {call.name} {shown}")
+        else:
+            lines.append(f"[{message.role}] {message.content}")
+    return "\n".join(lines)
