@@ -1,0 +1,62 @@
+# Everything a newcomer needs: `make quickstart` and `make test` do all their own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && { command -v "$$p"; break; }; done)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_QUIET ?= 1
+
+.PHONY: help install quickstart test test-slow test-opencode lint typecheck clean
+
+help:
+	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
+	@echo "make test         install, then run the fast tests"
+	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
+	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
+
+install: $(VENV)/.installed
+
+# The stamp depends on what decides the installed packages, so that a second `make` costs nothing.
+$(VENV)/.installed: pyproject.toml setup.py Makefile envkit/sandbox/runtime.py
+	@test -n "$(PYTHON)" || { echo "expected Python 3.11, 3.12 or 3.13 on PATH, found none; install one or pass PYTHON=/path" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
+	  else echo "$(PYTHON) can't make a virtual environment; install it first: apt-get install python3-venv" >&2; exit 2; fi; }
+	$(BIN)/python -m pip install -e '.[dev]'
+	@command -v bwrap >/dev/null || $(BIN)/python -m pip install -e '.[bubblewrap]' || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; \
+	  else echo "no bubblewrap: apt-get install bubblewrap" >&2; exit 2; fi; }
+	$(BIN)/python -m envkit.sandbox.runtime
+	@touch $@
+
+quickstart: install
+	@rm -rf runs/quickstart
+	$(BIN)/envkit doctor
+	$(BIN)/envkit eval 'office/*' --harness opencode --policy oracle --policy noop --out runs/quickstart
+
+test: install
+	$(BIN)/python -m pytest
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+test-opencode: install
+	$(BIN)/python -m pytest -m opencode
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Over the installed wheel, from another folder: that is what a user's type checker sees.
+typecheck: install
+	@rm -rf build/typed && mkdir -p build/typed
+	$(BIN)/python -m pip wheel --no-deps -w build/typed .
+	$(BIN)/python -m pip install --no-deps --target build/typed build/typed/*.whl
+	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs

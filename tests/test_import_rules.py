@@ -1,0 +1,102 @@
+"""The house rules of imports: the core knows no wing, wings know only the core, and inside the core imports point down."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WINGS = ("harnesses", "verifiers", "tasks", "backends")
+
+#: What a wing may import of another.
+BETWEEN_WINGS = {("tasks", "verifiers")}
+
+#: The core's floors, ground floor first. A module imports its own floor and those below.
+FLOORS = [
+    {"failure", "deadline", "messages", "home", "plugins", "loop", "scrub"},
+    {"task", "office", "tokens", "engine", "sandbox", "atif"},
+    {"harness", "verifier", "pack", "backend"},
+    {"registry", "behaviours"},
+    {"env", "episode", "proxy", "policy"},
+    {"gym", "pool"},
+    {"trial"},
+    {"report", "view", "check"},
+    {"cli"},
+]
+
+
+def imports(path: Path, package: str) -> Iterator[tuple[str, bool]]:
+    """Every envkit module a file imports, and whether only a type checker does."""
+    tree = ast.parse(path.read_text())
+    guarded: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for child in node.body:
+                guarded.update(ast.walk(child))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node in guarded
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module == "envkit":
+                for alias in node.names:
+                    yield f"envkit.{alias.name}", node in guarded
+            else:
+                yield node.module, node in guarded
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", files("envkit"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_core_imports_no_wing(path: Path) -> None:
+    wings = [name for name, _ in imports(path, "envkit") if name.startswith(tuple(f"envkit.{w}" for w in WINGS))]
+    assert not wings
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_a_wing_imports_only_the_core(wing: str) -> None:
+    for path in files(wing):
+        for name, _ in imports(path, f"envkit.{wing}"):
+            for other in WINGS:
+                if other != wing and name.startswith(f"envkit.{other}"):
+                    assert (wing, other) in BETWEEN_WINGS, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_inside_the_core_imports_point_down() -> None:
+    floor = {module: number for number, modules in enumerate(FLOORS) for module in modules}
+    for path in files("envkit"):
+        parts = path.relative_to(ROOT / "envkit").with_suffix("").parts
+        own = parts[0]
+        if own == "__init__":
+            continue  # the public face, which only re-exports
+        assert own in floor, f"{path.relative_to(ROOT)} stands on no floor; name it in FLOORS"
+        for name, typing_only in imports(path, "envkit"):
+            if not name.startswith("envkit.") or typing_only:
+                continue
+            other = name.split(".")[1]
+            if other in floor:
+                assert floor[other] <= floor[own], f"{path.relative_to(ROOT)} (floor {floor[own]}) imports {name}"
+
+
+def test_importing_envkit_is_light() -> None:
+    code = (
+        "import sys, time; t = time.perf_counter(); import envkit; s = time.perf_counter() - t; "
+        "heavy = [m for m in ('torch', 'vllm', 'ray', 'docker', 'modal', 'boto3', 'gymnasium', 'numpy', 'openpyxl') "
+        "if m in sys.modules]; print(s, heavy); sys.exit(bool(heavy) or s > 2.0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_public_name_exists() -> None:
+    import envkit
+
+    for name in envkit.__all__:
+        assert getattr(envkit, name) is not None
