@@ -1,0 +1,1 @@
+"""The command line: `envkit tasks|run|eval|check|doctor|gc`."""

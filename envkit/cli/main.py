@@ -1,0 +1,101 @@
+"""Entry point of `envkit`: parses, dispatches, and turns errors into exit codes.
+
+Exit codes: 0 for success, 1 for work that was done and failed, 2 for the user's mistakes, 130 after Ctrl-C. With
+`--json`, standard output is exactly one JSON value, errors included; everything for people goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from envkit import __version__
+from envkit.failure import EnvkitError, UserError, did_you_mean
+
+__all__ = ["main"]
+
+#: Command, module below `envkit.cli`, one line of help. A module has `add_arguments(parser)` and `run(args) -> int`.
+COMMANDS = {
+    "tasks": "list tasks, or show one",
+    "run": "one trial, with its transcript and verdict",
+    "eval": "many trials: policies on tasks, with a table of results",
+    "check": "self-test of tasks: oracle, noop, forged verdicts",
+    "doctor": "what this machine can run, and what to install for the rest",
+    "gc": "remove what dead runs left behind",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with errors as exceptions, so that `--json` holds for them too."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}\n{self.format_usage().strip()}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in arguments
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (`head`, say) has had enough; keep Python from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except EnvkitError as error:
+        code = 2 if isinstance(error, UserError) else 1
+        if as_json:
+            print(json.dumps({"error": {"kind": str(error.kind), "message": str(error)}}, ensure_ascii=False))
+        else:
+            print(f"envkit: {error}", file=sys.stderr)
+        return code
+    except OSError as error:
+        if as_json:
+            print(json.dumps({"error": {"kind": "os_error", "message": str(error)}}, ensure_ascii=False))
+        else:
+            print(f"envkit: {error}", file=sys.stderr)
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="envkit",
+        description="The practice ground on which language models learn office work.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items()),
+        usage="envkit COMMAND [options]",
+    )
+    parser.add_argument("--version", action="version", version=f"envkit {__version__}")
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        parser.print_help()
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"envkit {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise UserError(
+            f"no command {name!r}{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}"
+        )
+    module = import_module(f"envkit.cli.{name}")
+    command = _Parser(prog=f"envkit {name}", description=COMMANDS[name])
+    module.add_arguments(command)
+    command.add_argument("--json", action="store_true", help="print one JSON value instead of text")
+    code: int = module.run(command.parse_args(rest))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

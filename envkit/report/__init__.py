@@ -1,0 +1,1 @@
+"""Reports: what many trials come to."""
