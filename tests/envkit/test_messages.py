@@ -1,0 +1,59 @@
+"""Messages: what a step accepts, and how unparsable calls are kept."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from envkit.messages import AssistantMessage, StopReason, ToolCall, Usage
+
+
+def test_a_plain_string_is_text_without_calls() -> None:
+    message = AssistantMessage.coerce("42")
+    assert (message.text, message.tool_calls) == ("42", ())
+
+
+def test_a_dict_is_checked() -> None:
+    with pytest.raises(ValidationError):
+        AssistantMessage.coerce({"text": "x", "tool_call": []})
+
+
+def test_a_message_survives_its_json_form() -> None:
+    message = AssistantMessage(
+        text="é\u2028", tool_calls=(ToolCall.parse("1", "bash", '{"command": "ls"}'),), usage=Usage(prompt_tokens=3)
+    )
+    assert AssistantMessage.model_validate_json(message.model_dump_json()) == message
+
+
+@pytest.mark.parametrize("raw", ["{", "[1]", '"x"', "null", '{"a": 1} trailing'])
+def test_unparsable_arguments_are_an_error_the_model_can_read_and_are_kept(raw: str) -> None:
+    call = ToolCall.parse("1", "bash", raw)
+    assert call.arguments is None
+    assert call.error
+    assert call.raw_arguments == raw
+    assert call.arguments_text == raw
+
+
+def test_empty_arguments_are_an_empty_object() -> None:
+    assert ToolCall.parse("1", "x", "  ").arguments == {}
+
+
+@given(st.text())
+def test_parsing_arguments_never_raises(raw: str) -> None:
+    call = ToolCall.parse("1", "x", raw)
+    assert (call.arguments is None) == (call.error is not None)
+
+
+def test_the_openai_form_repeats_the_arguments_as_the_model_wrote_them() -> None:
+    raw = '{"b":1,   "a":2}'
+    sent = AssistantMessage(tool_calls=(ToolCall.parse("1", "x", raw),)).to_openai()
+    assert sent["tool_calls"][0]["function"]["arguments"] == raw
+    assert json.dumps(sent)
+
+
+def test_only_an_answer_is_no_truncation() -> None:
+    assert [stop for stop in StopReason if not stop.truncated] == [StopReason.ANSWERED]
