@@ -1,0 +1,312 @@
+"""Admission: the one place that decides how many trials may run and which start next.
+
+A job asks it, and so will training. It is pure: it reads no clock, no memory figure and no engine; whoever asks passes
+what was observed (`Observed`) and gets a `Decision`: which trials start now, and when to ask again if nothing else
+happens. Four bounds hold at once: running trials, start rate, memory, and the engines' KV room; training adds the
+staleness bound, which counts *groups*, not trials. Order is fair over tasks: the task with the fewest starts goes
+first, so that an interrupted job has seen every task once before any task twice. Within training, a group that has
+begun is finished before another begins.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = ["Admission", "AdmissionLimits", "Decision", "Hold", "Observed", "Staleness"]
+
+#: How long to wait before asking again where only memory is short: it comes back without telling us.
+MEMORY_POLL_S = 1.0
+
+
+class Hold(StrEnum):
+    """What kept the next trial from starting."""
+
+    NOTHING = "nothing"  # nobody waits
+    RUNNING = "running"  # the concurrency limit
+    RATE = "rate"  # the start rate
+    MEMORY = "memory"  # the host's memory
+    KV = "kv"  # the engines' KV room
+    STALENESS = "staleness"  # enough untrained groups are out
+    RETRY_WAIT = "retry_wait"  # those who wait may not start before a point in time
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """At most `(max_staleness + step) * groups_per_step` groups may ever have begun while `step` is being trained."""
+
+    max_staleness: int
+    groups_per_step: int
+
+    def capacity(self, step: int) -> int:
+        """Groups that may have begun. `step` is the version being trained, from 1."""
+        return (self.max_staleness + step) * self.groups_per_step
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """What stays the same while a job runs.
+
+    Attributes:
+        max_running: Trials at once.
+        starts_per_s: Mean start rate; a burst of one second's worth is allowed. None for no limit.
+        trial_memory_mb: What one trial is expected to take, sandbox included.
+        memory_reserve_mb: Memory never given to trials.
+        settle_s: A trial reaches its memory within this time. Until then what it has not taken yet is kept for it,
+            for the observed figure does not know of it.
+        staleness: The bound on groups, in training.
+    """
+
+    max_running: int
+    starts_per_s: float | None = None
+    trial_memory_mb: float = 96.0
+    memory_reserve_mb: float = 512.0
+    settle_s: float = 5.0
+    staleness: Staleness | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_running < 1:
+            raise ValueError(f"max_running must be at least 1, found {self.max_running}")
+        if self.starts_per_s is not None and not self.starts_per_s > 0:
+            raise ValueError(f"starts_per_s must be positive or None, found {self.starts_per_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What whoever asks knows at this moment; None for what it does not know, which then bounds nothing.
+
+    Attributes:
+        now_s: Any monotonic clock, the same in every call.
+        memory_available_mb: The host's (or the cgroup's) available memory.
+        kv_capacity_tokens: KV room of all engines together.
+        mean_trajectory_tokens: Mean final length of the trajectories seen so far.
+        step: The version being trained, from 1; needed where a staleness bound is set.
+    """
+
+    now_s: float
+    memory_available_mb: float | None = None
+    kv_capacity_tokens: int | None = None
+    mean_trajectory_tokens: float | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which trials start now; `ask_again_s` from now if nothing happens before (None: only an event changes it)."""
+
+    start: tuple[str, ...]
+    ask_again_s: float | None
+    held_by: Hold
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What begins as one: a group of trials, or a single trial."""
+
+    task: str
+    group: Hashable | None
+    keys: deque[str] = field(default_factory=deque)
+
+
+class Admission:
+    """The state: who waits, who runs, which groups have begun. Not thread-safe; one owner asks."""
+
+    def __init__(self, limits: AdmissionLimits, *, groups_begun: int = 0) -> None:
+        """`groups_begun`: groups counted before this run; on a resume of training, `(step - 1) * groups_per_step`."""
+        self._limits = limits
+        self._groups_begun = groups_begun
+        self._begun: set[Hashable] = set()
+        self._units: dict[Hashable, _Unit] = {}  # groups that wait, by group
+        self._waiting: dict[str, deque[_Unit]] = {}  # by task, in order of arrival
+        self._order: list[tuple[int, int, str]] = []  # heap of (starts, arrival, task); one entry per waiting task
+        self._starts: dict[str, int] = {}
+        self._arrival: dict[str, int] = {}
+        self._first: deque[str] = deque()  # trials whose group has begun: they go before everybody else
+        self._later: list[tuple[float, int, str, str, Hashable | None]] = []  # heap of retries that wait for a time
+        self._known: dict[str, tuple[str, Hashable | None]] = {}  # everybody who waits or runs
+        self._running: dict[str, float] = {}
+        self._tokens = 1.0 if limits.starts_per_s is None else max(1.0, limits.starts_per_s)
+        self._rate_at_s: float | None = None
+        self._count = 0
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._known) - len(self._running)
+
+    @property
+    def groups_begun(self) -> int:
+        return self._groups_begun
+
+    def add(self, key: str, task: str, *, group: Hashable | None = None, not_before_s: float | None = None) -> None:
+        """Someone waits. A retry is added again after `finished`, with `not_before_s` for its pause: it holds no place
+        meanwhile. Raises `ValueError` for a key that waits or runs already."""
+        if key in self._known:
+            raise ValueError(f"trial {key!r} waits or runs already")
+        self._known[key] = (task, group)
+        if not_before_s is not None:
+            self._count += 1
+            heapq.heappush(self._later, (not_before_s, self._count, key, task, group))
+        else:
+            self._enqueue(key, task, group)
+
+    def finished(self, key: str) -> None:
+        """A running trial ended, however it did. Raises `KeyError` for one that was not running."""
+        del self._running[key]
+        del self._known[key]
+
+    def drop_group(self, group: Hashable) -> None:
+        """A group that had begun will never be trained on (all its trials failed, say): its place is free again.
+        Without this every such group would shrink the room for good, until nothing may start."""
+        if group in self._begun:
+            self._begun.discard(group)
+            self._groups_begun -= 1
+
+    def withdraw_waiting(self) -> list[str]:
+        """Takes out everybody who waits (a stop was asked for); returns their keys."""
+        keys = [key for key in self._known if key not in self._running]
+        for key in keys:
+            del self._known[key]
+        self._units.clear()
+        self._waiting.clear()
+        self._order.clear()
+        self._first.clear()
+        self._later.clear()
+        return keys
+
+    def admit(self, seen: Observed) -> Decision:
+        """Decides, and counts those it names as running."""
+        while self._later and self._later[0][0] <= seen.now_s:
+            _, _, key, task, group = heapq.heappop(self._later)
+            self._enqueue(key, task, group)
+        self._refill(seen.now_s)
+        started: list[str] = []
+        held = Hold.NOTHING
+        memory_room = self._memory_room(seen)
+        while self._first or self._order:
+            held = self._bound(seen, memory_room - len(started))
+            if held is not Hold.NOTHING:
+                break
+            key_or_none = self._next(seen)
+            if key_or_none is None:
+                held = Hold.STALENESS
+                break
+            if self._limits.starts_per_s is not None:
+                self._tokens -= 1.0
+            self._running[key_or_none] = seen.now_s
+            started.append(key_or_none)
+        if held is Hold.NOTHING and self._later:
+            held = Hold.RETRY_WAIT
+        return Decision(tuple(started), self._ask_again_s(held, seen.now_s), held)
+
+    # -- the bounds ---------------------------------------------------------------------------------------------------
+
+    def _bound(self, seen: Observed, memory_room: float) -> Hold:
+        limits = self._limits
+        if len(self._running) >= limits.max_running:
+            return Hold.RUNNING
+        if limits.starts_per_s is not None and self._tokens < 1.0 - 1e-9:
+            return Hold.RATE
+        # Memory and KV figures are estimates. With nothing running there is nobody to wait for, so one may always go:
+        # a host that is short of memory then runs trials one by one instead of none for ever.
+        if self._running:
+            if memory_room < 1.0:
+                return Hold.MEMORY
+            if len(self._running) >= _kv_places(seen):
+                return Hold.KV
+        return Hold.NOTHING
+
+    def _memory_room(self, seen: Observed) -> float:
+        if seen.memory_available_mb is None:
+            return math.inf
+        limits = self._limits
+        pledged = 0.0
+        for started_s in self._running.values():
+            age = (seen.now_s - started_s) / limits.settle_s if limits.settle_s > 0 else 1.0
+            if age < 1.0:
+                pledged += limits.trial_memory_mb * (1.0 - max(0.0, age))
+        free = seen.memory_available_mb - limits.memory_reserve_mb - pledged
+        return free / limits.trial_memory_mb if limits.trial_memory_mb > 0 else math.inf
+
+    def _refill(self, now_s: float) -> None:
+        rate = self._limits.starts_per_s
+        if rate is not None and self._rate_at_s is not None:
+            self._tokens = min(max(1.0, rate), self._tokens + max(0.0, now_s - self._rate_at_s) * rate)
+        self._rate_at_s = now_s
+
+    def _ask_again_s(self, held: Hold, now_s: float) -> float | None:
+        waits: list[float] = []
+        if held is Hold.RATE and self._limits.starts_per_s is not None:
+            waits.append((1.0 - self._tokens) / self._limits.starts_per_s)
+        if held is Hold.MEMORY:
+            waits.append(MEMORY_POLL_S)
+        if self._later:
+            waits.append(max(0.0, self._later[0][0] - now_s))
+        return min(waits) if waits else None
+
+    # -- the order ----------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, key: str, task: str, group: Hashable | None) -> None:
+        if group is not None and group in self._begun:
+            self._first.append(key)
+            return
+        unit = self._units.get(group) if group is not None else None
+        if unit is not None:
+            unit.keys.append(key)
+            return
+        unit = _Unit(task, group, deque([key]))
+        if group is not None:
+            self._units[group] = unit
+        queue = self._waiting.get(task)
+        if queue:
+            queue.append(unit)
+        else:
+            self._waiting[task] = deque([unit])
+            self._push(task)
+
+    def _push(self, task: str) -> None:
+        if task not in self._arrival:
+            self._arrival[task] = len(self._arrival)
+        heapq.heappush(self._order, (self._starts.get(task, 0), self._arrival[task], task))
+
+    def _next(self, seen: Observed) -> str | None:
+        """The next trial to start; None where only new groups wait and none may begin."""
+        if self._first:
+            return self._first.popleft()
+        task = self._order[0][2]
+        unit = self._waiting[task][0]
+        staleness = self._limits.staleness
+        if staleness is not None and unit.group is not None:
+            if seen.step is None:
+                raise ValueError("a staleness bound is set: pass the step being trained")
+            if self._groups_begun >= staleness.capacity(seen.step):
+                return None
+        heapq.heappop(self._order)
+        queue = self._waiting[task]
+        queue.popleft()
+        self._starts[task] = self._starts.get(task, 0) + 1
+        if queue:
+            self._push(task)
+        else:
+            del self._waiting[task]
+        key = unit.keys.popleft()
+        if unit.group is not None:
+            del self._units[unit.group]
+            self._begun.add(unit.group)
+            self._groups_begun += 1
+            self._first.extend(unit.keys)
+        return key
+
+
+def _kv_places(seen: Observed) -> float:
+    """Trajectories of mean length that the engines hold at once."""
+    if seen.kv_capacity_tokens is None or not seen.mean_trajectory_tokens:
+        return math.inf
+    return max(1, int(seen.kv_capacity_tokens / seen.mean_trajectory_tokens))

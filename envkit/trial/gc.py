@@ -1,0 +1,78 @@
+"""Removing what dead runs left behind: sandboxes with their cgroups and mounts, and temporary folders.
+
+A run that ends, however it ends, cleans up after itself; one whose machine or parent was killed can't. What remains is
+found by name and label, never by guessing: the owner's pid (and its start time, where a folder's name has it) says
+whether it is still alive. Used by the fork server after a child died, and by `envkit gc`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from envkit import plugins
+from envkit.failure import UserError
+from envkit.sandbox.base import SandboxProvider
+from envkit.trial.server import process_age, temp_root
+
+__all__ = ["collect", "collect_providers"]
+
+#: Folders that an env makes where it is used outside a trial; the number is its process.
+_SCRATCH = re.compile(r"envkit-[a-z]+-(\d+)-.+")
+
+
+def collect(*, dry_run: bool = False, providers: Iterable[str] | None = None) -> list[str]:
+    """Removes what dead runs of this user left; returns a line for each thing removed (or that would be).
+
+    Args:
+        providers: Names of sandbox providers to ask; all registered ones by default. One that can't be used on this
+            machine is left out: it can't have left anything here.
+    """
+    removed: list[str] = []
+    for name in plugins.names("sandboxes") if providers is None else providers:
+        provider = _usable(name)
+        if provider is not None:
+            removed += provider.collect(dry_run=dry_run)
+    for folder in _dead_folders():
+        removed.append(str(folder))
+        if not dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
+    return removed
+
+
+def collect_providers() -> None:
+    """Asks every sandbox provider that is loaded in this process: after a trial died, its sandbox is without owner."""
+    for point in entry_points(group="envkit.sandboxes"):
+        if point.module in sys.modules:
+            plugins.construct("sandboxes", point.name).collect()
+
+
+def _usable(name: str) -> SandboxProvider | None:
+    try:
+        provider: SandboxProvider = plugins.construct("sandboxes", name)
+    except UserError:  # its extra is not installed
+        return None
+    return provider if provider.doctor().usable else None
+
+
+def _dead_folders() -> list[Path]:
+    dead: list[Path] = []
+    root = temp_root()
+    if root.is_dir():
+        for entry in sorted(os.listdir(root)):
+            pid, _, age = entry.partition("-")
+            if pid.isdigit() and process_age(int(pid)) != age:
+                dead.append(root / entry)
+    temporary = Path(tempfile.gettempdir())
+    for entry in sorted(os.listdir(temporary)):
+        match = _SCRATCH.fullmatch(entry)
+        path = temporary / entry
+        if match and process_age(int(match[1])) is None and not path.is_symlink() and path.stat().st_uid == os.getuid():
+            dead.append(path)
+    return dead

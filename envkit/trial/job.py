@@ -1,0 +1,391 @@
+"""A job: many trials, each in a process of its own, in one folder of plain files that can be resumed.
+
+    job = Job(specs, Path("runs/first"), concurrency=4)
+    outcome = await job.run()
+
+The job plans, admits, retries by rule and writes each trial's record; the trials themselves run in children of the
+fork server and write their own evidence. The files are the truth: the job believes an attempt's record, not a message.
+Ctrl-C (or SIGTERM) stops it cleanly: nothing new starts, running trials end as `cancelled`, what is there is written;
+a second Ctrl-C kills at once. Either way, as after a SIGKILL, running the same job on the same folder resumes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import random
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envkit import __version__, plugins
+from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
+from envkit.plugins import Group
+from envkit.trial import secrets
+from envkit.trial.admission import Admission, AdmissionLimits, Observed
+from envkit.trial.client import ChildExit, ForkServer
+from envkit.trial.host import memory_available_mb
+from envkit.trial.plan import Rerun, check_plan, open_work
+from envkit.trial.progress import Bar, Display, Silent, Tally
+from envkit.trial.result import AttemptResult, Status, TrialResult, TrialSpec
+from envkit.trial.store import Damage, RunLock, RunStore
+from envkit.trial.trial import EXIT_DISK_FULL, KILL_GRACE_S, AttemptRequest
+
+__all__ = ["Job", "JobResult"]
+
+#: How long running trials may take to end cleanly after a stop was asked for; then they are killed.
+STOP_GRACE_S = 15.0
+
+#: Pause before a retry: about this times 2^n, with jitter, so that a hundred trials don't hit a sick service together.
+RETRY_PAUSE_S = 1.0
+RETRY_PAUSE_MAX_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job came to.
+
+    Attributes:
+        results: Of every finished trial, resumed ones included, in the plan's order.
+        missing: Ids of planned trials that have no record (the job was stopped before they ran).
+        interrupted: Somebody asked to stop.
+        failure: What stopped the job itself (the disk is full).
+        damaged: Files that could not be read and were treated as not there.
+    """
+
+    folder: Path
+    results: tuple[TrialResult, ...]
+    missing: tuple[str, ...]
+    tally: Tally
+    interrupted: bool = False
+    failure: Failure | None = None
+    damaged: tuple[Damage, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """130 after an interruption, 1 where a trial has no reward or the job broke, 0 otherwise."""
+        if self.interrupted:
+            return 130
+        whole = not self.missing and all(r.status is Status.SCORED for r in self.results)
+        return 0 if whole and self.failure is None else 1
+
+
+@dataclass(slots=True)
+class _Running:
+    """A trial on its way through its attempts."""
+
+    spec: TrialSpec
+    attempts: list[AttemptResult] = field(default_factory=list)
+    failures: dict[FailureKind, int] = field(default_factory=dict)  # of this run; a resume counts afresh
+    number: int = 0  # the child's, while one runs
+
+
+class Job:
+    """Runs a list of trials in a folder.
+
+    Args:
+        specs: The plan. Ids must be distinct; a folder that was started with another plan is refused.
+        folder: Made if missing; resumed if it holds this plan.
+        concurrency: Trials at once.
+        starts_per_s: Mean start rate; None for no limit.
+        retries: Overrides of `failure.RETRIES`, by kind.
+        unscored: Which unscored trials a resume runs again.
+        limits: Admission limits in full; wins over `concurrency` and `starts_per_s`.
+        kill_grace_s: What is alive this long after its budget is killed.
+        progress: True for a bar on stderr, False for nothing, or a display of one's own.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[TrialSpec],
+        folder: Path,
+        *,
+        concurrency: int = 4,
+        starts_per_s: float | None = None,
+        retries: Mapping[FailureKind, int] | None = None,
+        unscored: Rerun = Rerun.RETRIABLE,
+        limits: AdmissionLimits | None = None,
+        kill_grace_s: float = KILL_GRACE_S,
+        progress: bool | Display = False,
+    ) -> None:
+        self.specs = tuple(specs)
+        self.folder = Path(folder).absolute()
+        self._retries = {**RETRIES, **(retries or {})}
+        self._unscored = unscored
+        self._limits = limits or AdmissionLimits(max_running=concurrency, starts_per_s=starts_per_s)
+        self._kill_grace_s = kill_grace_s
+        self._display: Display = (Bar() if progress else Silent()) if isinstance(progress, bool) else progress
+        clean = secrets.scrubber(*(s.policy.options for s in specs), *(s.harness.options for s in specs))
+        self._store = RunStore(self.folder, clean.scrub_text)
+        self._wake = asyncio.Event()
+        self._trials: dict[str, _Running] = {}
+        self._results: dict[str, TrialResult] = {}
+        self._stopping = False
+        self._interrupts = 0
+        self._failure: Failure | None = None
+        self._crash: BaseException | None = None
+        self._server: ForkServer | None = None
+        self._tally = Tally(total=len(self.specs))
+
+    async def run(self) -> JobResult:
+        """Runs what has no verdict yet and returns everything.
+
+        Raises:
+            UserError: Another plan or another job is in the folder; a plug-in can't be loaded.
+            EnvkitError: `DISK_FULL` before anything could start.
+        """
+        lock = RunLock(self.folder)
+        await asyncio.to_thread(lock.acquire)
+        try:
+            check_plan(self._store, self.specs, {"envkit_version": __version__})
+            kept, to_run = open_work(self._store, self.specs, self._unscored)
+            for result in kept:
+                self._results[result.trial_id] = result
+                self._tally.finished(result, resumed=True)
+            self._store.rewrite_lines(kept)
+            if to_run:
+                await self._run(to_run, lock.descriptor)
+        finally:
+            lock.release()
+        return self._outcome()
+
+    def stop(self) -> None:
+        """Stops cleanly, as the first Ctrl-C does; called again, kills at once. Call it from the job's event loop."""
+        self._interrupts += 1
+        if self._interrupts == 1:
+            running = sum(1 for t in self._trials.values() if t.number)
+            self._display.say(f"stopping: {running} running trials are ended cleanly; once more to kill them")
+        elif self._server is not None:
+            self._server.kill()
+        self._stopping = True
+        self._wake.set()
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    async def _run(self, to_run: list[TrialSpec], lock_descriptor: int) -> None:
+        admission = Admission(self._limits)
+        server = self._server = ForkServer(
+            _plugins_of(self.specs),
+            calls=_verifier_preloads(),
+            keep=[lock_descriptor],
+            log=self.folder / "server.log",
+        )
+        for spec in to_run:
+            self._trials[spec.trial_id] = _Running(spec, self._store.attempts(spec.trial_id))
+            admission.add(spec.trial_id, spec.task, group=spec.group)
+        tasks: set[asyncio.Task[None]] = set()
+        self._display.start(self._tally)
+        try:
+            with self._signals():
+                await server.start()
+                while admission.running or admission.waiting:
+                    self._wake.clear()
+                    if self._stopping:
+                        admission.withdraw_waiting()
+                        await self._end_running(tasks, server)
+                        break
+                    decision = admission.admit(Observed(time.monotonic(), memory_available_mb=memory_available_mb()))
+                    for key in decision.start:
+                        task = asyncio.create_task(self._attempt(key, server, admission))
+                        tasks.add(task)
+                        task.add_done_callback(tasks.discard)
+                    self._tally.running, self._tally.held_by = admission.running, decision.held_by
+                    self._display.update(self._tally)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(decision.ask_again_s):
+                            await self._wake.wait()
+        except asyncio.CancelledError:
+            self._stopping = True
+            await self._end_running(tasks, server)
+            raise
+        finally:
+            self._tally.running = 0
+            self._display.update(self._tally)
+            self._display.stop()
+            await server.close()
+        if self._crash is not None:
+            raise self._crash
+
+    async def _end_running(self, tasks: set[asyncio.Task[None]], server: ForkServer) -> None:
+        """Asks every running trial to stop, waits for their records, and kills those that don't end."""
+        for trial in self._trials.values():
+            if trial.number:
+                server.signal(trial.number, signal.SIGTERM)
+        left = set(tasks)
+        end_s = time.monotonic() + STOP_GRACE_S
+        while left and self._interrupts < 2 and time.monotonic() < end_s:
+            _, left = await asyncio.wait(left, timeout=0.1)
+        if left:
+            server.kill()
+            await asyncio.wait(left, timeout=5.0)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        installed = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Only the main thread's loop may; elsewhere whoever owns the thread calls `stop`.
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, self.stop)
+                installed.append(number)
+        try:
+            yield
+        finally:
+            for number in installed:
+                loop.remove_signal_handler(number)
+
+    # -- one attempt --------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, key: str, server: ForkServer, admission: Admission) -> None:
+        trial = self._trials[key]
+        try:
+            record = await self._one(trial, server)
+            trial.attempts.append(record)
+            pause_s = None if self._stopping else self._retry_pause_s(trial, record)
+            if pause_s is None:
+                self._finish(trial, record)
+        except (EnvkitError, OSError) as error:
+            # The disk is full, or the folder is gone: nothing can be kept, so nothing more is started.
+            kind = error.kind if isinstance(error, EnvkitError) else FailureKind.UNKNOWN
+            self._broken(Failure.of(kind, Boundary.ENVKIT, str(error)))
+            pause_s = None
+        except Exception as error:  # noqa: BLE001 - a fault of the job's own; `run` raises it when all is put away
+            self._crash = error
+            self._stopping = True
+            pause_s = None
+        admission.finished(key)
+        if pause_s is not None:
+            self._tally.retried(record)
+            start_s = time.monotonic() + pause_s
+            admission.add(key, trial.spec.task, group=trial.spec.group, not_before_s=start_s)
+        self._wake.set()
+
+    async def _one(self, trial: _Running, server: ForkServer) -> AttemptResult:
+        """Runs one attempt in a child and returns its record: the child's own, or ours where it left none."""
+        spec = trial.spec
+        number = self._store.next_attempt(spec.trial_id)
+        attempt = self._store.attempt(spec.trial_id, number)
+        attempt.create()
+        request = AttemptRequest(spec=spec, attempt=number, folder=str(attempt.folder), run_id=str(self.folder))
+        started_at = dt.datetime.now(dt.UTC)
+
+        def on_start(child: int, pid: int) -> None:
+            trial.number = child
+
+        try:
+            ended = await server.run(
+                request.model_dump(mode="json"),
+                limit_s=spec.timeout_s + self._kill_grace_s,
+                stdout=attempt.logs / "stdout.log",
+                stderr=attempt.logs / "stderr.log",
+                on_start=on_start,
+            )
+        finally:
+            trial.number = 0
+        record = self._store.read_attempt(spec.trial_id, number)
+        if record is None:
+            record = self._stand_in(spec, number, ended, started_at)
+            attempt.write_result(record)
+        return record
+
+    def _stand_in(self, spec: TrialSpec, number: int, ended: ChildExit, started_at: dt.datetime) -> AttemptResult:
+        """The record of an attempt whose process left none."""
+        if self._stopping:
+            failure = Failure.of(FailureKind.CANCELLED, Boundary.ENVKIT, "the trial's process was ended with its job")
+            status = Status.CANCELLED
+        else:
+            status = Status.FAILED
+            kind, message = FailureKind.TRIAL_DIED, f"the trial's process left no result: {ended.describe()}"
+            if ended.code == EXIT_DISK_FULL:
+                kind, message = FailureKind.DISK_FULL, "the disk had no room for the trial's result"
+            elif ended.timed_out:
+                kind = FailureKind.DEADLINE
+                message = (
+                    f"the trial was still there {self._kill_grace_s:g} s after its budget of {spec.timeout_s:g} s "
+                    "and was killed: something in it blocks"
+                )
+            failure = Failure.of(kind, Boundary.ENVKIT, message)
+        return AttemptResult(
+            trial_id=spec.trial_id,
+            attempt=number,
+            task=spec.task,
+            seed=spec.seed,
+            status=status,
+            failure=failure,
+            started_at=started_at,
+            finished_at=dt.datetime.now(dt.UTC),
+            envkit_version=__version__,
+            process={
+                "exit_code": ended.code,
+                "signal": ended.signal,
+                "timed_out": ended.timed_out,
+                "lost": ended.lost,
+                "max_rss_mb": round(ended.max_rss_kb / 1024, 1),
+            },
+        )
+
+    def _finish(self, trial: _Running, record: AttemptResult) -> None:
+        result = TrialResult.of(trial.spec, trial.attempts)
+        self._store.write_trial(result)
+        self._results[result.trial_id] = result
+        self._tally.finished(result)
+        if record.failure is not None and record.failure.kind is FailureKind.DISK_FULL:
+            self._broken(record.failure)
+
+    def _retry_pause_s(self, trial: _Running, record: AttemptResult) -> float | None:
+        """Seconds to wait before another attempt; None for no other attempt."""
+        if record.status in (Status.SCORED, Status.CANCELLED):
+            return None
+        reasons = {f.kind for f in (*record.missing, *((record.failure,) if record.failure else ()))}
+        for kind in reasons:
+            trial.failures[kind] = trial.failures.get(kind, 0) + 1
+        # Missing outcomes are worth another attempt if one of their reasons is; a broken trial has one reason.
+        if not any(trial.failures[kind] <= self._retries[kind] for kind in reasons):
+            return None
+        tries = sum(trial.failures.values())
+        pause_s: float = min(RETRY_PAUSE_MAX_S, RETRY_PAUSE_S * 2.0 ** (tries - 1))
+        return pause_s * random.uniform(0.5, 1.5)
+
+    def _broken(self, failure: Failure) -> None:
+        if self._failure is None:
+            self._failure = failure
+            self._display.say(f"stopping: {failure.message}")
+        self._stopping = True
+        self._wake.set()
+
+    def _outcome(self) -> JobResult:
+        ids = [spec.trial_id for spec in self.specs]
+        return JobResult(
+            folder=self.folder,
+            results=tuple(self._results[i] for i in ids if i in self._results),
+            missing=tuple(i for i in ids if i not in self._results),
+            tally=self._tally,
+            interrupted=self._interrupts > 0,
+            failure=self._failure,
+            damaged=tuple(self._store.damaged),
+        )
+
+
+def _plugins_of(specs: Sequence[TrialSpec]) -> list[tuple[Group, str]]:
+    """What the plan needs loaded, each once."""
+    wanted: dict[tuple[Group, str], None] = {}
+    for spec in specs:
+        wanted["harnesses", spec.harness.name] = None
+        wanted["sandboxes", spec.sandbox.name] = None
+        wanted["policies", spec.policy.name] = None
+        pack = spec.task.partition("/")[0]
+        if pack in plugins.names("tasks"):
+            wanted["tasks", pack] = None
+    for name in plugins.names("verifiers"):
+        wanted["verifiers", name] = None
+    return list(wanted)
+
+
+def _verifier_preloads() -> list[str]:
+    """Calls that load the verifiers' parsers, where the verifiers wing is installed."""
+    if "checks" in plugins.names("verifiers"):
+        return ["envkit.verifiers:preload"]
+    return []

@@ -1,0 +1,321 @@
+"""The run folder: plain files, written so that a reader never sees half of one.
+
+    run/
+      job.json                      the plan: every trial's spec
+      job.lock                      held by the job and its trial processes while any of them lives
+      results.jsonl                 a line per finished trial, for live views; rebuilt from the records on resume
+      server.log
+      trials/<trial-id>/
+        result.json                 the trial's record: the truth
+        attempt-1/                  kept for good, one folder per attempt
+          result.json  verdict.json  trajectory.json  artifacts/  logs/
+
+Every file appears whole: written beside its place, flushed to disk, renamed, and the folder flushed. A file that is
+torn or unreadable all the same (a crash of the machine, another program) counts as not there and is reported. A full
+disk is `DISK_FULL`, never a half-written result. Known secrets are taken out of every text before it gets its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from envkit.failure import EnvkitError, FailureKind, UserError
+from envkit.trial.result import SCHEMA_VERSION, AttemptResult, TrialResult, TrialSpec
+from envkit.trial.server import process_age
+
+__all__ = ["AttemptStore", "Damage", "RunLock", "RunStore", "read_record", "write_atomic"]
+
+M = TypeVar("M", bound=BaseModel)
+Scrub = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file that was there and could not be read as what it should be; it counts as not there."""
+
+    path: Path
+    reason: str
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Writes a file so that it exists whole or not at all, also after a crash of the machine.
+
+    Raises:
+        EnvkitError: `DISK_FULL`; what was there before is untouched.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(raw)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+        flush_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise disk_error(error, path) from error
+
+
+def json_text(value: Any) -> str:
+    """JSON that every reader takes, whatever an agent wrote: lone surrogates and non-finite numbers become `?` and
+    text. No verdict is lost because an answer can't be encoded."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def flush_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def disk_error(error: OSError, path: Path) -> Exception:
+    """`DISK_FULL` for an error that says so; any other error unchanged."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EnvkitError(
+            f"no room left on the disk while writing {path}: free some space, then resume the job; "
+            "what was finished before is kept",
+            kind=FailureKind.DISK_FULL,
+        )
+    return error
+
+
+def read_record(path: Path, model: type[M], damaged: list[Damage]) -> M | None:
+    """Reads one JSON record; None where it is not there or damaged (appended to `damaged`).
+
+    Raises:
+        UserError: The record was written by a newer envkit; overwriting it would lose something.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        value = json.loads(raw)
+        version = value.get("schema_version", SCHEMA_VERSION) if isinstance(value, dict) else SCHEMA_VERSION
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            raise UserError(
+                f"{path} has schema version {version}; this envkit reads up to {SCHEMA_VERSION}: use a newer envkit"
+            )
+        return model.model_validate_json(raw)
+    except (ValueError, ValidationError, RecursionError) as error:
+        damaged.append(Damage(path, str(error).splitlines()[0] if str(error) else type(error).__name__))
+        return None
+
+
+class AttemptStore:
+    """One attempt's folder."""
+
+    def __init__(self, folder: Path, scrub: Scrub) -> None:
+        self.folder = folder
+        self._scrub = scrub
+
+    def create(self) -> None:
+        """Makes the folder with its `logs/`."""
+        try:
+            (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(error, self.folder) from error
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "artifacts"
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Writes a JSON file of the attempt (`trajectory.json`, `verdict.json`)."""
+        write_atomic(self.folder / name, self._scrub(json_text(value)))
+
+    def write_result(self, result: AttemptResult) -> None:
+        """Writes the record. Comes last: where it is, everything else of the attempt is."""
+        write_atomic(self.folder / "result.json", self._scrub(json_text(result.model_dump(mode="json"))))
+
+
+class RunStore:
+    """The folder of one run. Knows where everything is; every lookup costs the same with 10 or 10,000 trials."""
+
+    def __init__(self, folder: Path, scrub: Scrub | None = None) -> None:
+        self.folder = folder
+        self._scrub: Scrub = scrub if scrub is not None else (lambda text: text)
+        self.damaged: list[Damage] = []
+
+    # -- the plan ---------------------------------------------------------------------------------------------------
+
+    def write_plan(self, specs: Iterable[TrialSpec], about: dict[str, Any]) -> None:
+        """Writes `job.json`, one spec a line so that a person can read and diff it."""
+        lines = ",\n".join(json.dumps(s.model_dump(mode="json"), ensure_ascii=False) for s in specs)
+        head = json.dumps({"schema_version": SCHEMA_VERSION, **about}, ensure_ascii=False)
+        try:
+            (self.folder / "trials").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(error, self.folder) from error
+        write_atomic(self.folder / "job.json", self._scrub(f'{head[:-1]}, "trials": [\n{lines}\n]}}\n'))
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """The plan as it was written; None for a fresh folder. Raises `UserError` for a damaged one."""
+        path = self.folder / "job.json"
+        try:
+            plan = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise UserError(
+                f"{path} is not valid JSON ({error}): without the plan this folder can't be resumed; use another folder"
+            ) from error
+        if not isinstance(plan, dict) or not isinstance(plan.get("trials"), list):
+            raise UserError(f"{path} is not a plan of ours (no list 'trials'): use another folder")
+        return plan
+
+    def scrubbed(self, value: Any) -> Any:
+        """A JSON value as it reads after scrubbing; a resumed plan is compared in this form."""
+        return json.loads(self._scrub(json.dumps(value, ensure_ascii=False)))
+
+    # -- trials -----------------------------------------------------------------------------------------------------
+
+    def trial_folder(self, trial_id: str) -> Path:
+        return self.folder / "trials" / trial_id
+
+    def attempt(self, trial_id: str, number: int) -> AttemptStore:
+        return AttemptStore(self.trial_folder(trial_id) / f"attempt-{number}", self._scrub)
+
+    def attempts(self, trial_id: str) -> list[AttemptResult]:
+        """Records of the attempts that left one, in order."""
+        found = []
+        for number in self._attempt_numbers(trial_id):
+            path = self.trial_folder(trial_id) / f"attempt-{number}" / "result.json"
+            record = read_record(path, AttemptResult, self.damaged)
+            if record is not None:
+                found.append(record)
+        return found
+
+    def next_attempt(self, trial_id: str) -> int:
+        """The first number above every attempt's, with or without a record: no attempt's evidence is overwritten."""
+        return max(self._attempt_numbers(trial_id), default=0) + 1
+
+    def _attempt_numbers(self, trial_id: str) -> list[int]:
+        try:
+            names = os.listdir(self.trial_folder(trial_id))
+        except FileNotFoundError:
+            return []
+        return sorted(int(n[8:]) for n in names if n.startswith("attempt-") and n[8:].isdigit())
+
+    def read_attempt(self, trial_id: str, number: int) -> AttemptResult | None:
+        path = self.trial_folder(trial_id) / f"attempt-{number}" / "result.json"
+        return read_record(path, AttemptResult, self.damaged)
+
+    def read_trial(self, trial_id: str) -> TrialResult | None:
+        return read_record(self.trial_folder(trial_id) / "result.json", TrialResult, self.damaged)
+
+    def write_trial(self, result: TrialResult) -> None:
+        """Writes the trial's record, then its line for live views."""
+        folder = self.trial_folder(result.trial_id)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(error, folder) from error
+        write_atomic(folder / "result.json", self._scrub(json_text(result.model_dump(mode="json"))))
+        self._append_line(result)
+
+    def _append_line(self, result: TrialResult) -> None:
+        line = self._scrub(json.dumps(result.line(), ensure_ascii=False)) + "\n"
+        path = self.folder / "results.jsonl"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                os.write(descriptor, line.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise disk_error(error, path) from error
+
+    def rewrite_lines(self, results: Iterable[TrialResult]) -> None:
+        """Makes `results.jsonl` say exactly this: a line per trial, none twice."""
+        text = "".join(json.dumps(r.line(), ensure_ascii=False) + "\n" for r in results)
+        write_atomic(self.folder / "results.jsonl", self._scrub(text))
+
+
+class RunLock:
+    """One job per folder. The lock belongs to the open file, which the job's server and trial processes inherit: it
+    is free only when the last of them is gone, so a resumed job never meets survivors of the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "job.lock"
+        self._descriptor: int | None = None
+
+    @property
+    def descriptor(self) -> int:
+        if self._descriptor is None:
+            raise RuntimeError("the lock is not held")
+        return self._descriptor
+
+    def acquire(self, *, patience_s: float = 8.0) -> None:
+        """Takes the lock. Waits up to `patience_s` for the processes of a job that was killed.
+
+        Raises:
+            UserError: Another job runs in this folder.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise disk_error(error, self._path) from error
+        end_s = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                orphaned = owner.isdigit() and process_age(int(owner)) is None
+                if not orphaned or time.monotonic() > end_s:
+                    os.close(descriptor)
+                    raise UserError(
+                        f"another job (process {owner or 'unknown'}) runs in {self._path.parent}: "
+                        "wait for it, stop it, or use another folder"
+                    ) from None
+                time.sleep(0.05)
+        self._descriptor = descriptor
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise disk_error(error, self._path) from error
+
+    def release(self) -> None:
+        """Gives this process's share back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

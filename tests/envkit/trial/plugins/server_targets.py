@@ -1,0 +1,72 @@
+"""What children of the fork server do in its tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+swept = os.environ.get("SERVER_TARGETS_SWEPT")
+
+
+def sweep() -> None:
+    if swept:
+        with open(swept, "a") as file:
+            file.write("swept\n")
+
+
+def main(request: dict[str, Any], lease: int) -> int:
+    what = request["do"]
+    if what == "report":
+        Path(request["to"]).write_text(
+            json.dumps(
+                {
+                    "pid": os.getpid(),
+                    "session": os.getsid(0),
+                    "parent": os.getppid(),
+                    "temp": tempfile.gettempdir(),
+                    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
+                    "threads": len(os.listdir("/proc/self/task")),
+                }
+            )
+        )
+        print("said on stdout")
+        print("said on stderr", file=sys.stderr)
+    elif what == "exit":
+        return int(request["code"])
+    elif what == "die":
+        os.kill(os.getpid(), request["signal"])
+    elif what == "raise":
+        raise ValueError("thrown in the child")
+    elif what == "wedge":
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        if request.get("to"):
+            Path(request["to"]).write_text(str(os.getpid()))
+        while True:
+            time.sleep(1)
+    elif what == "litter":
+        # A process in a session of its own, as a careless plug-in might start it, and a file in the temporary folder.
+        stray = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        Path(tempfile.gettempdir(), "left").write_text("x")
+        Path(request["to"]).write_text(str(stray.pid))
+        return int(request.get("code", 0))
+    elif what == "lease":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        select.select([lease], [], [])
+        Path(request["to"]).write_text("the job is gone")
+    elif what == "sleep":
+        time.sleep(request["s"])
+    return 0
+
+
+def start_thread() -> None:
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
