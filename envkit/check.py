@@ -114,7 +114,5 @@ def _difference(verdicts: list[dict[str, Any]]) -> str:
 def _failing(result: TrialResult) -> str:
     assert result.verdict is not None
     failed = [c for c in result.verdict.criteria if c.score is not None and c.score < 1.0]
-    shown = "; ".join(
-        f"{c.id}: expected {c.expected}, found {c.actual} {c.message}".strip()[:200] for c in failed[:3]
-    )
+    shown = "; ".join(f"{c.id}: expected {c.expected}, found {c.actual} {c.message}".strip()[:200] for c in failed[:3])
     return f"failed criteria: {shown}" if shown else "no criterion failed"

@@ -23,14 +23,12 @@ from envkit import episode
 from envkit.deadline import Deadline
 from envkit.failure import (
     Boundary,
-    CapabilityError,
     EnvkitError,
     Failure,
     FailureKind,
     NoVerdict,
     UserError,
     boundary,
-    capture,
 )
 from envkit.harness import Harness, Limits, Session, SessionContext
 from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason
@@ -276,7 +274,8 @@ class AsyncEnv:
         return None, self.verdict.reward, not truncated, truncated, self._info()
 
     async def _verify(self, *, stop_first: bool) -> Verdict:
-        assert self.sandbox is not None and self.spec is not None
+        assert self.sandbox is not None
+        assert self.spec is not None
         step = self.step_spec
         final = self._folder() / "final.tar"
         with self._timed("snapshot"), boundary(Boundary.SANDBOX):
@@ -408,7 +407,11 @@ def _pick_verifier(task: Task, step: Step) -> Verifier:
 def _too_big(message: str) -> Verdict:
     """The agent left more than can be read: its own doing, hence a verdict."""
     criterion = Criterion(
-        id="final-state", description="the final state can be read", gate=True, outcome=Outcome.FAILED, score=0.0,
+        id="final-state",
+        description="the final state can be read",
+        gate=True,
+        outcome=Outcome.FAILED,
+        score=0.0,
         message=message,
     )
     return Verdict(criteria=(criterion,), reward=0.0, lower=0.0, upper=0.0, rewards={"reward": 0.0}, verifier="env")

@@ -20,7 +20,7 @@ from envkit.harness import Harness, Limits
 from envkit.messages import AssistantMessage, Message
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Sandbox, SandboxProvider, SandboxSpec
 from envkit.task import Step, Task, resolve_env
-from envkit.verifier import Criterion, Verdict
+from envkit.verifier import Verdict
 
 __all__ = [
     "check_capabilities",
@@ -120,7 +120,7 @@ async def world_tar(world: Path) -> AsyncIterator[bytes]:
                     # The cached world is read-only; the agent's copy is its own to change.
                     info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
                     if info.isreg():
-                        with path.open("rb") as file:
+                        with path.open("rb") as file:  # noqa: ASYNC230  one local file between two awaits
                             tar.addfile(info, file)
                     else:
                         tar.addfile(info)
@@ -149,8 +149,14 @@ async def set_up_step(task: Task, step: Step, sandbox: Sandbox, deadline: Deadli
     if step.workdir is not None:
         await sandbox.upload(folder_tar(step.workdir), sandbox.spec.workdir)
         if (step.workdir / "setup.sh").is_file():
-            result = await sandbox.exec(["bash", "setup.sh"], cwd=sandbox.spec.workdir, deadline=deadline,
-                                        merge_stderr=True, keep="tail", output_cap=8192)
+            result = await sandbox.exec(
+                ["bash", "setup.sh"],
+                cwd=sandbox.spec.workdir,
+                deadline=deadline,
+                merge_stderr=True,
+                keep="tail",
+                output_cap=8192,
+            )
             if not result.ok:
                 raise EnvkitError(
                     f"{task.id}: setup.sh of step {step.name!r} ended with {result.exit_code}: "
@@ -172,8 +178,12 @@ async def _await_health(task: Task, check: Any, sandbox: Sandbox, deadline: Dead
     failures = 0
     while True:
         result = await sandbox.exec(
-            ["bash", "-c", check.command], timeout_s=check.timeout_sec, deadline=deadline, merge_stderr=True,
-            keep="tail", output_cap=4096,
+            ["bash", "-c", check.command],
+            timeout_s=check.timeout_sec,
+            deadline=deadline,
+            merge_stderr=True,
+            keep="tail",
+            output_cap=4096,
         )
         if result.ok:
             return
@@ -253,7 +263,9 @@ def transcript(messages: Sequence[Message | AssistantMessage]) -> str:
         if isinstance(message, AssistantMessage):
             lines.append("[assistant] " + message.text)
             for call in message.tool_calls:
-                shown = json.dumps(call.arguments, ensure_ascii=False) if call.arguments is not None else call.raw_arguments
+                shown = (
+                    json.dumps(call.arguments, ensure_ascii=False) if call.arguments is not None else call.raw_arguments
+                )
                 lines.append(f"  -> {call.name} {shown}")
         else:
             lines.append(f"[{message.role}] {message.content}")

@@ -102,7 +102,9 @@ class Env(gymnasium.Env[Any, Any]):
         self.observation_space = ObservationSpace()
         self._over = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
         self._over = True
         observation, info = loop.run(self.core.reset(seed=seed, options=options))
@@ -120,7 +122,13 @@ class Env(gymnasium.Env[Any, Any]):
         self._over = terminated or truncated
         if reward is None:
             info = {**info, "unverified": True}
-        return observation or Observation(messages=()), 0.0 if reward is None else float(reward), terminated, truncated, info
+        return (
+            observation or Observation(messages=()),
+            0.0 if reward is None else float(reward),
+            terminated,
+            truncated,
+            info,
+        )
 
     def render(self) -> str | None:  # type: ignore[override]
         return self.core.transcript() if self.render_mode == "ansi" else None

@@ -1,4 +1,4 @@
-"""The house rules of imports: the core knows no wing, wings know only the core, and inside the core imports point down."""
+"""Import rules: the core knows no wing, a wing only the core, and inside the core imports point down."""
 
 from __future__ import annotations
 

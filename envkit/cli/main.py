@@ -86,9 +86,7 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        raise UserError(
-            f"no command {name!r}{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}"
-        )
+        raise UserError(f"no command {name!r}{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
     module = import_module(f"envkit.cli.{name}")
     command = _Parser(prog=f"envkit {name}", description=COMMANDS[name])
     module.add_arguments(command)

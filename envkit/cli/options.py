@@ -17,7 +17,16 @@ from envkit.failure import UserError, did_you_mean
 from envkit.harness import Limits
 from envkit.trial.result import Plugin, TrialSpec
 
-__all__ = ["add_trial_options", "base_spec", "default_concurrency", "new_run_folder", "plugin", "policies", "value"]
+__all__ = [
+    "add_trial_options",
+    "base_spec",
+    "default_concurrency",
+    "dump",
+    "new_run_folder",
+    "plugin",
+    "policies",
+    "value",
+]
 
 
 def add_trial_options(parser: argparse.ArgumentParser, *, policy: bool = True) -> None:
