@@ -19,6 +19,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
+    "RETRIES",
     "Boundary",
     "Cancelled",
     "CapabilityError",
@@ -27,7 +28,6 @@ __all__ = [
     "Failure",
     "FailureKind",
     "NoVerdict",
-    "RETRIES",
     "SandboxDied",
     "UserError",
     "boundary",
@@ -157,9 +157,7 @@ class EnvkitError(Exception):
     kind: FailureKind = FailureKind.UNKNOWN
     boundary: Boundary = Boundary.ENVKIT
 
-    def __init__(
-        self, message: str, *, kind: FailureKind | None = None, boundary: Boundary | None = None
-    ) -> None:
+    def __init__(self, message: str, *, kind: FailureKind | None = None, boundary: Boundary | None = None) -> None:
         super().__init__(message)
         if kind is not None:
             self.kind = kind

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FIXED_NOW", "Harness", "Limits", "Session", "SessionContext"]
 
 #: The clock every harness shows by default, so that prompts are equal from run to run.
-FIXED_NOW = dt.datetime(2026, 1, 15, 9, 0, 0, tzinfo=dt.timezone.utc)
+FIXED_NOW = dt.datetime(2026, 1, 15, 9, 0, 0, tzinfo=dt.UTC)
 
 
 class Limits(BaseModel):

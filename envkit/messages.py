@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AssistantMessage", "End", "Message", "Observation", "ObservationKind", "StopReason", "ToolCall", "ToolSpec", "Usage"]
+__all__ = [
+    "AssistantMessage",
+    "End",
+    "Message",
+    "Observation",
+    "ObservationKind",
+    "StopReason",
+    "ToolCall",
+    "ToolSpec",
+    "Usage",
+]
 
 
 class _Frozen(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ _SINGULAR = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _found(group: Group) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"envkit.{group}")}
 
