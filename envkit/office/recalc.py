@@ -1,0 +1,92 @@
+"""Recalculation of workbooks: what their formulas yield, with a fixed clock and seed.
+
+Wraps the `formualizer` engine. Deterministic: the clock is fixed, random functions are seeded, one thread. What the engine
+does not know (an exotic function, a reference into another file) is an `EngineError`, never a number. Used by
+`workbook.py` alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Any
+
+__all__ = ["NOW", "Engine", "EngineError"]
+
+#: What TODAY() and NOW() see: the clock that agents are shown.
+NOW = dt.datetime(2026, 1, 15, 9, 0, 0, tzinfo=dt.UTC)
+#: Longest that recalculating one workbook may take.
+MAX_SECONDS = 20.0
+
+_ERRORS = {
+    "Div": "#DIV/0!", "Na": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!", "Value": "#VALUE!",
+    "Spill": "#SPILL!", "Calc": "#CALC!", "Circ": "#CIRC!", "Error": "#ERROR!",
+}  # fmt: skip
+
+_CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\(")
+
+
+class EngineError(Exception):
+    """The engine can't load the workbook or compute the cell."""
+
+
+class Engine:
+    """A workbook loaded for recalculation. Raises `EngineError` when it can't be."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            import formualizer
+        except ImportError as error:
+            raise EngineError("the formualizer package is not installed") from error
+        config = formualizer.EvaluationConfig()
+        config.enable_parallel = False
+        config.max_threads = 1
+        config.workbook_seed = 0
+        config.max_eval_time_ms = int(MAX_SECONDS * 1000)
+        self._book: Any = _guard(
+            lambda: formualizer.Workbook.from_bytes(data, config=formualizer.WorkbookConfig(eval_config=config))
+        )
+        _guard(lambda: self._book.set_deterministic_clock(NOW))
+        _guard(lambda: self._book.set_temporal_egress("serial"))
+        try:
+            # One formula that the engine can't even bind fails the whole pass; then cells are computed one by one.
+            _guard(self._book.evaluate_all)
+            self._whole = True
+        except EngineError:
+            self._whole = False
+
+    def value(self, sheet: str, address: tuple[int, int], formula: str) -> bool | float | str | None:
+        """The value of a formula cell: number (dates as serials), text, bool, or an error's name. Raises `EngineError`."""
+        read = self._book.get_value if self._whole else self._book.evaluate_cell
+        value = _guard(lambda: read(sheet, *address))
+        while isinstance(value, list):
+            value = value[0] if value else None
+        if isinstance(value, dict):
+            kind = str(value.get("kind"))
+            if kind not in _ERRORS or (kind == "Name" and _known_to_excel(formula)):
+                raise EngineError(f"the engine has no value for it: {kind}")
+            return _ERRORS[kind]
+        if value is None or not isinstance(value, bool | int | float | str):
+            raise EngineError(f"the engine gives {type(value).__name__}")
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _known_to_excel(formula: str) -> bool:
+    """Whether all functions of a formula exist in Excel, so that a name error is the engine's gap and not the author's."""
+    from openpyxl.utils import FORMULAE
+
+    # Text constants may hold anything that looks like a call.
+    called = {name.upper() for name in _CALL.findall(re.sub(r'"[^"]*"', "", formula))}
+    return bool(called) and all(name in FORMULAE or name.startswith("_XLFN.") for name in called)
+
+
+def _guard(call: Any) -> Any:
+    """Runs an engine call. A panic of the engine derives from BaseException; it is an answer about this file too."""
+    try:
+        return call()
+    except Exception as error:
+        raise EngineError(f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise EngineError(f"the engine panicked: {error}") from error
+        raise
