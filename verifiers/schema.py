@@ -35,9 +35,6 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
-
-from envkit.failure import UserError, did_you_mean
 from envkit.verifiers.toml_lines import line_of
 from envkit.verifiers.values import (
     Alternatives,
@@ -51,6 +48,9 @@ from envkit.verifiers.values import (
     TreePath,
     TreePattern,
 )
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from envkit.failure import UserError, did_you_mean
 
 __all__ = ["KINDS", "Check", "Checks", "load_checks", "parse_checks"]
 
@@ -640,9 +640,7 @@ def _explain(text: str, data: dict[str, Any], item: Any) -> str:
     place: list[str | int] = []
     here: Any = data
     for part in item["loc"]:
-        if isinstance(here, dict) and part in here:
-            here = here[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+        if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int) and part < len(here)):
             here = here[part]
         elif part == item["loc"][-1] and item["type"] == "missing":
             pass
