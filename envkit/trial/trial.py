@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import errno
-import hashlib
 import os
 import signal
 import sys
@@ -133,7 +132,9 @@ class _Attempt:
         with self._timed("load"):
             pack, self._task = registry.find(spec.task)
             with boundary(Boundary.HARNESS):
-                harness = plugins.construct("harnesses", spec.harness.name, spec.harness.options)
+                # What the task asks of this harness, under what the caller asks of it.
+                options = {**self._task.metadata.harness.get(spec.harness.name, {}), **spec.harness.options}
+                harness = plugins.construct("harnesses", spec.harness.name, options)
                 self._about["harness"] = harness.describe()
             with boundary(Boundary.SANDBOX):
                 provider = plugins.construct("sandboxes", spec.sandbox.name, spec.sandbox.options)
@@ -228,7 +229,7 @@ class _Attempt:
             attempt=self._attempt,
             task=self._spec.task,
             task_id=self._task.id if self._task else None,
-            task_digest=task_digest(self._task.dir) if self._task else None,
+            task_digest=self._task.digest if self._task else None,
             seed=self._spec.seed,
             verdict=verdict,
             steps=self._steps(),
@@ -342,22 +343,6 @@ def _cancelled() -> Failure:
 
 def _nothing_said() -> Failure:
     return Failure.of(FailureKind.UNKNOWN, Boundary.ENVKIT, "the episode ended without a verdict and without an error")
-
-
-def task_digest(folder: Path) -> str:
-    """SHA-256 over a task directory's files (names and contents), so that results of different versions never mix."""
-    total = hashlib.sha256()
-    for base, folders, files in os.walk(folder):
-        folders.sort()
-        for name in sorted(files):
-            path = Path(base, name)
-            total.update(f"{path.relative_to(folder)}\0".encode())
-            if path.is_symlink() or not path.is_file():
-                total.update(b"link\0")
-                continue
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()
 
 
 # -- in a child of the fork server ------------------------------------------------------------------------------------
