@@ -1,0 +1,437 @@
+"""What is true at Harrow & Pike LLP, a London consultancy: people, rates, engagements, hours, invoices, a client's stores.
+
+Today is 14 January 2026. The firm's year runs from April to March, so Q3 FY26 is October to December 2025. Documents in
+the world show some of these facts as they were first recorded; `corrected_*` says what holds after the corrections
+that reached the firm by mail and chat.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+
+__all__ = [
+    "CLOSURE_RULE", "CODES", "CREDIT", "ENGAGEMENTS", "EXPENSES", "FX", "HOURS_A_DAY", "INVOICES", "NOW", "PEOPLE",
+    "RATES_FY25", "RATES_FY26", "RENT_CHANGES", "Person", "Store", "available_hours", "corrected_hours",
+    "corrected_stores", "invoice_november", "shortlist", "stores", "stores_v2", "timesheet", "utilisation", "workdays",
+]
+
+NOW = datetime(2026, 1, 14, 9, 0)
+HOURS_A_DAY = 7.5
+Q3 = (date(2025, 10, 1), date(2025, 12, 31))
+CLOSED = (date(2025, 12, 25), date(2025, 12, 26), date(2025, 12, 29), date(2025, 12, 30), date(2025, 12, 31))
+
+
+@dataclass(frozen=True)
+class Person:
+    name: str
+    grade: str
+    home: str
+    started: date
+    mix: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def mail(self) -> str:
+        return self.name.lower().replace(" ", ".") + "@harrowpike.example"
+
+
+GRADES = {"P": "Partner", "D": "Director", "SM": "Senior Manager", "M": "Manager", "C": "Consultant", "A": "Analyst"}
+RATES_FY25 = {"P": 2800, "D": 2250, "SM": 1780, "M": 1390, "C": 1010, "A": 745}
+RATES_FY26 = {"P": 2950, "D": 2350, "SM": 1850, "M": 1450, "C": 1050, "A": 780}
+
+PEOPLE = (
+    Person("Miriam Harrow", "P", "London", date(2009, 4, 1), (("HP-2417", 2), ("HP-INT-02", 4), ("HP-2419", 1))),
+    Person("Desmond Pike", "P", "Manchester", date(2009, 4, 1), (("HP-2428", 2), ("HP-2422", 1), ("HP-INT-02", 4))),
+    Person("Aoife Brennan", "D", "London", date(2015, 9, 7), (("HP-2417", 4), ("HP-2431", 1), ("HP-INT-02", 2))),
+    Person("Tomasz Wielgosz", "SM", "London", date(2017, 1, 9), (("HP-2417", 5), ("HP-INT-01", 1))),
+    Person("Priya Raman", "SM", "Manchester", date(2018, 6, 4), (("HP-2419", 4), ("HP-2417", 1), ("HP-INT-02", 1))),
+    Person("Callum Reid", "M", "Manchester", date(2019, 10, 14), (("HP-2425", 4), ("HP-2417", 2), ("HP-INT-01", 1))),
+    Person("Ines Faria", "M", "London", date(2020, 2, 3), (("HP-2422", 4), ("HP-2419", 1), ("HP-INT-02", 2))),
+    Person("Yusuf Demir", "C", "London", date(2022, 9, 5), (("HP-2417", 5), ("HP-INT-03", 1))),
+    Person("Hannah Lowe", "C", "London", date(2022, 9, 5), (("HP-2422", 4), ("HP-2431", 2), ("HP-INT-03", 1))),
+    Person("Oliver Stead", "C", "Manchester", date(2023, 9, 4), (("HP-2419", 4), ("HP-2428", 2), ("HP-INT-01", 1))),
+    Person("Beatrix Nwosu", "C", "Manchester", date(2023, 9, 4), (("HP-2425", 5), ("HP-INT-03", 1))),
+    Person("Leo Marchetti", "A", "London", date(2024, 9, 2), (("HP-2417", 5), ("HP-2425", 1), ("HP-INT-03", 1))),
+    Person("Sana Iqbal", "A", "Manchester", date(2024, 9, 2), (("HP-2419", 3), ("HP-2428", 3), ("HP-INT-03", 1))),
+)
+
+
+@dataclass(frozen=True)
+class Engagement:
+    code: str
+    name: str
+    client: str
+    partner: str
+    basis: str
+    currency: str
+    budget: int
+    start: date
+    end: date
+    contact: tuple[str, str]
+
+
+ENGAGEMENTS = (
+    Engagement("HP-2417", "Lantern", "Kestrel Home Retail plc", "Miriam Harrow", "Time, capped", "GBP", 410000, date(2025, 9, 1), date(2026, 3, 27), ("Judith Amory", "judith.amory@kestrelhome.example")),
+    Engagement("HP-2419", "Meridian", "Vale & Trent Water Ltd", "Miriam Harrow", "Fixed fee", "GBP", 285000, date(2025, 7, 14), date(2026, 2, 27), ("Graham Sykes", "g.sykes@valeandtrent.example")),
+    Engagement("HP-2422", "Juniper", "Oberland Pharma AG", "Desmond Pike", "Time", "EUR", 360000, date(2025, 8, 4), date(2026, 4, 30), ("Dr. Lukas Frei", "lukas.frei@oberland-pharma.example")),
+    Engagement("HP-2425", "Quarry", "Stonefield Aggregates Ltd", "Desmond Pike", "Time", "GBP", 240000, date(2025, 9, 15), date(2026, 1, 30), ("Moira Kent", "accounts@stonefield.example")),
+    Engagement("HP-2428", "Harbour", "Port of Tyneford Authority", "Desmond Pike", "Fixed fee", "GBP", 148000, date(2025, 10, 6), date(2026, 3, 13), ("Ewan Laidlaw", "e.laidlaw@tynefordport.example")),
+    Engagement("HP-2431", "Saffron", "Delmar Foods Inc.", "Miriam Harrow", "Time", "USD", 195000, date(2025, 10, 20), date(2026, 5, 29), ("Paula Renner", "prenner@delmarfoods.example")),
+)
+CODES = {e.code: e.name for e in ENGAGEMENTS} | {
+    "HP-INT-01": "Practice development", "HP-INT-02": "Business development", "HP-INT-03": "Training", "LEAVE": "Approved leave",
+}
+NOTES = {
+    "HP-2417": ("store cost model", "site visits", "lease review", "workshop with client", "steerco preparation"),
+    "HP-2419": ("asset register review", "process mapping", "supplier interviews", "business case"),
+    "HP-2422": ("launch planning", "site interviews Basel", "supply model", "KPI tree"),
+    "HP-2425": ("haulage baseline", "plant visits", "route model", "contract review"),
+    "HP-2428": ("berth utilisation study", "tariff comparison", "stakeholder sessions"),
+    "HP-2431": ("plant network scan", "interviews", "cost-to-serve model"),
+    "HP-INT-01": ("method update", "case study"), "HP-INT-02": ("proposal", "client meeting", "bid support"),
+    "HP-INT-03": ("modelling course", "induction"), "LEAVE": ("annual leave",),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a timesheet. `billable` is the flag as entered; internal codes and leave never are."""
+
+    day: date
+    person: str
+    code: str
+    hours: float
+    billable: bool
+    note: str
+
+
+def workdays(first: date, last: date) -> list[date]:
+    """Working days of the firm: weekdays without bank holidays and the days the offices are closed."""
+    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return [d for d in days if d.weekday() < 5 and d not in CLOSED]
+
+
+MISCODED_INES = (date(2025, 12, 9), date(2025, 12, 10), date(2025, 12, 11))
+MISCODED_LEO = date(2025, 11, 12)
+
+
+@lru_cache(maxsize=1)
+def timesheet() -> tuple[Entry, ...]:
+    """The timesheets as exported, in order of date and person."""
+    rng = random.Random("harrow-pike/timesheet/1")
+    leave: dict[str, set[date]] = {}
+    days = workdays(*Q3)
+    for person in PEOPLE:
+        first = rng.randrange(4, len(days) - 22)
+        length = rng.choice((3, 4, 5, 5))
+        leave[person.name] = set(days[first : first + length]) | {days[-1 - n] for n in range(rng.randrange(0, 3))}
+    starts = {e.code: e.start for e in ENGAGEMENTS}
+    out = []
+    for day in days:
+        for person in PEOPLE:
+            note = lambda code: rng.choice(NOTES[code])  # noqa: E731
+            fixed = day in MISCODED_INES and person.name == "Ines Faria" or day == MISCODED_LEO and person.name == "Leo Marchetti"
+            if day in leave[person.name] and not fixed:
+                out.append(Entry(day, person.name, "LEAVE", HOURS_A_DAY, False, note("LEAVE")))
+                continue
+            codes = [c for c, _ in person.mix if starts.get(c, day) <= day]
+            weights = [w for c, w in person.mix if c in codes]
+            first_code = rng.choices(codes, weights)[0]
+            if person.name == "Ines Faria" and day in MISCODED_INES:
+                out.append(Entry(day, person.name, "HP-INT-02", HOURS_A_DAY, False, "supplier interviews, Derby"))
+                continue
+            if fixed:
+                out.append(Entry(day, person.name, "HP-2417", HOURS_A_DAY, True, "route model"))
+                continue
+            if rng.random() < 0.35:
+                second = rng.choices(codes, weights)[0]
+                split = rng.choice((3.0, 4.0, 4.5, 5.0))
+                parts = [(first_code, HOURS_A_DAY)] if second == first_code else [(first_code, split), (second, HOURS_A_DAY - split)]
+            else:
+                parts = [(first_code, HOURS_A_DAY)]
+            for code, hours in parts:
+                client = not code.startswith("HP-INT")
+                travel = client and hours < 5 and rng.random() < 0.25
+                out.append(Entry(day, person.name, code, hours, client and not travel, "travel" if travel else note(code)))
+    return tuple(out)
+
+
+@lru_cache(maxsize=1)
+def corrected_hours() -> tuple[Entry, ...]:
+    """The timesheets after the two corrections: Ines Faria's days were Meridian, Leo Marchetti's day was Quarry."""
+    out = []
+    for e in timesheet():
+        if e.person == "Ines Faria" and e.day in MISCODED_INES:
+            e = replace(e, code="HP-2419", billable=True)
+        elif e.person == "Leo Marchetti" and e.day == MISCODED_LEO:
+            e = replace(e, code="HP-2425")
+        out.append(e)
+    return tuple(out)
+
+
+def available_hours(entries: tuple[Entry, ...], person: str) -> float:
+    """Hours of the quarter's working days less approved leave."""
+    return len(workdays(*Q3)) * HOURS_A_DAY - sum(e.hours for e in entries if e.person == person and e.code == "LEAVE")
+
+
+def utilisation(entries: tuple[Entry, ...], grade: str) -> float:
+    """Billable over available hours of all people of a grade, as a fraction."""
+    names = [p.name for p in PEOPLE if p.grade == grade]
+    billable = sum(e.hours for e in entries if e.person in names and e.billable)
+    return billable / sum(available_hours(entries, name) for name in names)
+
+
+# The Lantern contract -------------------------------------------------------------------------------------------------
+
+LANTERN = {"discount": 0.08, "expense_cap": 0.05, "days": 30, "days_new": 45, "cap": 410000, "cap_new": 465000, "sm_new": 1750, "vat": 0.20, "interest": 4}
+HOTEL_CAP = {"London": 195, "other": 145}
+SUBSISTENCE_CAP = 32
+
+
+@dataclass(frozen=True)
+class Expense:
+    day: date
+    person: str
+    code: str
+    kind: str
+    place: str
+    net: float
+    nights: int
+    note: str
+
+
+@lru_cache(maxsize=1)
+def _expenses() -> tuple[Expense, ...]:
+    rng = random.Random("harrow-pike/expenses/1")
+    towns = ("Leeds", "Bristol", "Derby", "Basel", "Newcastle", "London", "Cardiff", "Norwich")
+    out = []
+    for day in workdays(*Q3):
+        for person in PEOPLE:
+            if rng.random() > 0.33 or not person.mix:
+                continue
+            code = person.mix[0][0] if rng.random() < 0.8 else person.mix[1][0]
+            if code.startswith("HP-INT"):
+                continue
+            kind = rng.choice(("Hotel", "Rail", "Rail", "Subsistence", "Taxi", "Subsistence", "Client entertainment" if rng.random() < 0.4 else "Rail"))
+            place = rng.choice(towns)
+            nights = rng.choice((1, 1, 2, 3)) if kind == "Hotel" else 0
+            net = {
+                "Hotel": lambda: nights * rng.choice((118, 132, 139.5, 152, 168, 189, 205)),
+                "Rail": lambda: round(rng.uniform(24, 168), 2),
+                "Taxi": lambda: round(rng.uniform(9, 46), 2),
+                "Subsistence": lambda: round(rng.uniform(8, 44), 2),
+                "Client entertainment": lambda: round(rng.uniform(85, 320), 2),
+            }[kind]()
+            out.append(Expense(day, person.name, code, kind, place, float(net), nights, "visit" if kind == "Hotel" else ""))
+    return tuple(out)
+
+
+EXPENSES = _expenses()
+
+
+def recoverable(expense: Expense) -> float:
+    """What a client may be charged: hotels up to the cap a night, subsistence up to the cap a day, no entertainment."""
+    if expense.kind == "Hotel":
+        return min(expense.net, expense.nights * HOTEL_CAP.get(expense.place, HOTEL_CAP["other"]))
+    if expense.kind == "Subsistence":
+        return min(expense.net, SUBSISTENCE_CAP)
+    return 0.0 if expense.kind == "Client entertainment" else expense.net
+
+
+@dataclass(frozen=True)
+class Invoice:
+    """The November invoice of Lantern, in GBP, and how it comes about."""
+
+    hours: dict[str, float]
+    rates: dict[str, int]
+    gross: float
+    discount: float
+    fees: float
+    expenses: float
+    vat: float
+    total: float
+
+
+def invoice_november(entries: tuple[Entry, ...] | None = None, rates: dict[str, int] | None = None) -> Invoice:
+    """Fees at day rates (7.5 hours), less discount, plus recoverable expenses within the cap, plus VAT."""
+    entries = corrected_hours() if entries is None else entries
+    rates = {**RATES_FY26, "SM": LANTERN["sm_new"]} if rates is None else rates  # type: ignore[dict-item]
+    grade = {p.name: p.grade for p in PEOPLE}
+    hours = dict.fromkeys(GRADES, 0.0)
+    for e in entries:
+        if e.code == "HP-2417" and e.billable and e.day.month == 11:
+            hours[grade[e.person]] += e.hours
+    gross = round(sum(hours[g] / HOURS_A_DAY * rates[g] for g in GRADES), 2)
+    discount = round(gross * LANTERN["discount"], 2)
+    fees = round(gross - discount, 2)
+    spent = round(sum(recoverable(x) for x in EXPENSES if x.code == "HP-2417" and x.day.month == 11), 2)
+    expenses = min(spent, round(fees * LANTERN["expense_cap"], 2))
+    vat = round((fees + expenses) * LANTERN["vat"], 2)
+    return Invoice(hours, rates, gross, discount, fees, expenses, vat, round(fees + expenses + vat, 2))
+
+
+# Kestrel's stores -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Store:
+    """Annual figures in GBP thousand (rent too); `break_on` None where the lease has no tenant break left."""
+
+    id: str
+    town: str
+    region: str
+    format: str
+    area: int
+    sales: int
+    margin: float
+    staff: int
+    rent: int
+    other: int
+    landlord: str
+    lease_end: date
+    break_on: date | None
+    notice: int
+
+    @property
+    def contribution(self) -> float:
+        return round(self.sales * self.margin, 1) - self.staff - self.rent - self.other
+
+    @property
+    def four_wall(self) -> float:
+        return self.contribution / self.sales
+
+    def notice_by(self) -> date | None:
+        """The last day on which notice of the break can be served: the same day `notice` months earlier."""
+        if self.break_on is None:
+            return None
+        months = self.break_on.year * 12 + self.break_on.month - 1 - self.notice
+        return date(months // 12, months % 12 + 1, self.break_on.day)
+
+
+TOWNS = (
+    ("Leeds", "North"), ("Harrogate", "North"), ("Hull", "North"), ("Sheffield", "North"), ("Stockport", "North"), ("Preston", "North"),
+    ("Derby", "Midlands"), ("Coventry", "Midlands"), ("Worcester", "Midlands"), ("Leicester", "Midlands"), ("Telford", "Midlands"),
+    ("Norwich", "East"), ("Ipswich", "East"), ("Colchester", "East"), ("Cambridge", "East"), ("Lincoln", "East"),
+    ("Bristol", "South West"), ("Exeter", "South West"), ("Cardiff", "South West"), ("Swindon", "South West"),
+    ("Croydon", "London & South"), ("Reading", "London & South"), ("Guildford", "London & South"), ("Brighton", "London & South"),
+)
+LANDLORDS = ("Aldwych Retail Parks", "Corbel Estates", "Marlowe Property Trust", "Severn Gate LLP", "Tarn Holdings")
+# Weak stores by index: (gross margin, staff share, rent share, break, notice months). The others get healthy figures.
+WEAK = {
+    2: (0.402, 0.190, 0.118, date(2026, 9, 29), 6),   # Hull: meets every condition
+    4: (0.398, 0.185, 0.121, date(2026, 3, 25), 6),   # Stockport: the notice date has gone by
+    8: (0.405, 0.182, 0.125, date(2026, 12, 25), 9),  # Worcester: meets every condition
+    10: (0.395, 0.188, 0.112, date(2026, 8, 28), 6),  # Telford: meets every condition
+    13: (0.410, 0.176, 0.132, date(2027, 6, 24), 6),  # Colchester: breaks too late
+    15: (0.408, 0.180, 0.120, date(2026, 11, 30), 6), # Lincoln: just above the line before its rent review, below after
+    17: (0.404, 0.181, 0.130, None, 0),               # Exeter: no break
+    19: (0.411, 0.178, 0.135, date(2026, 10, 28), 6), # Swindon: below the line before its rent was cut, above after
+    20: (0.399, 0.172, 0.141, date(2026, 7, 28), 3),  # Croydon: meets every condition
+}  # fmt: skip
+RENT_CHANGES = {"KH-16": 437, "KH-20": 332}  # Lincoln's review settled upwards, Swindon's lease regeared downwards
+CLOSURE_RULE = {"margin": 0.03, "break_by": date(2026, 12, 31), "notice_after": date(2026, 1, 31)}
+
+
+@lru_cache(maxsize=1)
+def stores() -> tuple[Store, ...]:
+    """The stores as in version 3 of the benchmark: FY25 actuals, rents before the two changes."""
+    rng = random.Random("harrow-pike/stores/1")
+    out = []
+    for n, (town, region) in enumerate(TOWNS):
+        area = rng.randrange(140, 320) * 100
+        sales = round(area * rng.uniform(0.13, 0.19))
+        margin, staff, rent = rng.choice((0.418, 0.422, 0.427, 0.431, 0.436)), rng.uniform(0.15, 0.17), rng.uniform(0.075, 0.10)
+        other, break_on, notice = rng.uniform(0.066, 0.078), date(2027 + rng.randrange(4), rng.choice((3, 6, 9, 12)), 24), 6
+        if rng.random() < 0.3:
+            break_on = date(2026, rng.choice((6, 9, 11)), 29)
+        if n in WEAK:
+            margin, staff, rent, weak_break, notice = WEAK[n]
+            break_on = weak_break  # type: ignore[assignment]
+            other = 0.074
+        end = date(2029 + rng.randrange(8), 12, 24)
+        out.append(
+            Store(f"KH-{n + 1:02d}", town, region, rng.choice(("Retail park", "Retail park", "High street")), area, sales, margin,
+                  round(sales * staff), round(sales * rent), round(sales * other), rng.choice(LANDLORDS), end, break_on, notice)
+        )  # fmt: skip
+    return tuple(out)
+
+
+@lru_cache(maxsize=1)
+def stores_v2() -> tuple[Store, ...]:
+    """Version 2: forecast sales, before the year was closed."""
+    rng = random.Random("harrow-pike/stores/v2")
+    return tuple(replace(s, sales=round(s.sales * rng.uniform(0.98, 1.06)), staff=round(s.staff * rng.uniform(0.97, 1.02))) for s in stores())
+
+
+@lru_cache(maxsize=1)
+def corrected_stores() -> tuple[Store, ...]:
+    """Version 3 with the rents that Kestrel's property director confirmed in January."""
+    return tuple(replace(s, rent=RENT_CHANGES.get(s.id, s.rent)) for s in stores())
+
+
+def shortlist(sites: tuple[Store, ...]) -> list[Store]:
+    """Candidates for closure by the rule agreed after the second steering committee, weakest first."""
+    found = [
+        s
+        for s in sites
+        if s.four_wall < CLOSURE_RULE["margin"]  # type: ignore[operator]
+        and s.break_on is not None
+        and s.break_on <= CLOSURE_RULE["break_by"]  # type: ignore[operator]
+        and (s.notice_by() or s.break_on) > CLOSURE_RULE["notice_after"]  # type: ignore[operator]
+    ]
+    return sorted(found, key=lambda s: s.four_wall)
+
+
+# Invoices -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bill:
+    """An invoice of the ledger: net in its currency, VAT rate (0 for clients abroad), `paid` None while open."""
+
+    number: str
+    issued: date
+    code: str
+    currency: str
+    net: float
+    vat_rate: float
+    terms: int
+    paid: date | None
+
+    @property
+    def gross(self) -> float:
+        return round(self.net * (1 + self.vat_rate), 2)
+
+    @property
+    def due(self) -> date:
+        return self.issued + timedelta(days=self.terms)
+
+
+# Month-end closing rates, units of GBP for one unit of the currency.
+FX = {
+    "2025-09": {"EUR": 0.8731, "USD": 0.7436}, "2025-10": {"EUR": 0.8789, "USD": 0.7604},
+    "2025-11": {"EUR": 0.8762, "USD": 0.7556}, "2025-12": {"EUR": 0.8724, "USD": 0.7428},
+}  # fmt: skip
+
+INVOICES = (
+    Bill("INV-0281", date(2025, 9, 30), "HP-2419", "GBP", 57000.00, 0.2, 30, date(2025, 10, 28)),
+    Bill("INV-0284", date(2025, 9, 30), "HP-2422", "EUR", 41250.00, 0.0, 45, date(2025, 11, 12)),
+    Bill("INV-0287", date(2025, 10, 31), "HP-2417", "GBP", 71940.50, 0.2, 30, date(2025, 11, 27)),
+    Bill("INV-0289", date(2025, 10, 31), "HP-2425", "GBP", 38612.00, 0.2, 30, None),
+    Bill("INV-0290", date(2025, 10, 31), "HP-2422", "EUR", 46300.00, 0.0, 45, date(2025, 12, 16)),
+    Bill("INV-0292", date(2025, 10, 31), "HP-2428", "GBP", 29600.00, 0.2, 30, date(2025, 12, 3)),
+    Bill("INV-0294", date(2025, 11, 14), "HP-2419", "GBP", 85500.00, 0.2, 30, date(2025, 12, 15)),
+    Bill("INV-0297", date(2025, 11, 28), "HP-2431", "USD", 52480.00, 0.0, 30, None),
+    Bill("INV-0299", date(2025, 11, 28), "HP-2425", "GBP", 41975.00, 0.2, 30, None),
+    Bill("INV-0301", date(2025, 11, 28), "HP-2422", "EUR", 48335.00, 0.0, 45, None),
+    Bill("INV-0303", date(2025, 11, 28), "HP-2428", "GBP", 44400.00, 0.2, 30, None),
+    Bill("INV-0306", date(2025, 12, 19), "HP-2431", "USD", 37915.00, 0.0, 30, None),
+    Bill("INV-0308", date(2025, 12, 19), "HP-2419", "GBP", 28500.00, 0.2, 30, None),
+    Bill("INV-0309", date(2025, 12, 19), "HP-2425", "GBP", 22340.00, 0.2, 30, None),
+    Bill("INV-0311", date(2025, 12, 19), "HP-2422", "EUR", 39870.00, 0.0, 45, None),
+)
+# Credit note agreed with Stonefield in January for hours billed twice, net of VAT.
+CREDIT = {"number": "CN-0019", "invoice": "INV-0299", "net": 4350.00, "date": date(2026, 1, 12)}
+RECEIPTS = {"INV-0301": (date(2026, 1, 9), 48300.00, 35.00), "INV-0303": (date(2026, 1, 12), 53280.00, 0.0)}

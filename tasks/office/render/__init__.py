@@ -1,0 +1,1 @@
+"""Renderers of office files: each takes plain content and returns bytes that depend on that content alone."""

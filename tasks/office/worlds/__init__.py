@@ -1,0 +1,1 @@
+"""The worlds: each module renders its facts into files (`build() -> WorldFiles`)."""
