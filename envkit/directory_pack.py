@@ -64,6 +64,7 @@ class DirectoryPack:
         if not given.is_dir():
             raise UserError(f"there is no directory {given}; expected one with task directories in it")
         self.path = given.resolve()
+        #: The one task's name, where the path is that of a task.
         self.only: str | None = None
         if (self.path / "task.toml").exists():
             self.only, self.path = self.path.name, self.path.parent
@@ -145,13 +146,9 @@ class DirectoryPack:
             raise UserError(f"task {task.id!r} names {what} {relative!r}, but there is no folder {root / relative}")
         if not folder.is_relative_to(root):
             raise UserError(f"task {task.id!r} names {what} {relative!r}, which leads out of {root}, to {folder}")
-        strangers = sorted(
-            entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name not in WORLD_PARTS
-        )
-        if strangers:
-            raise UserError(
-                f"{folder} holds the folder {strangers[0]!r}; a world has filesystem/ and .apps_data/ and no other"
-            )
+        for inner in sorted(folder.iterdir()):
+            if inner.is_dir() and inner.name not in WORLD_PARTS:
+                raise UserError(f"{inner} is a folder in a world, which has only filesystem/ and .apps_data/")
         return folder
 
     def _names(self) -> tuple[str, ...]:
@@ -170,7 +167,7 @@ class DirectoryPack:
 
     def _read_config(self) -> PackConfig:
         file = self.path / "pack.toml"
-        if not file.exists() or (self.only is not None and not _declares(file)):
+        if not file.exists():
             return PackConfig()
         raw, lines = parse_toml(read_file(file, max_bytes=MAX_TOML_BYTES, what="the pack's description"), str(file))
         return read_model(PackConfig, raw, lines, str(file), lenient=self._lenient, stacklevel=4)

@@ -168,8 +168,8 @@ class _Reference:
     def check_version(self, pack: TaskPack) -> None:
         if self.version is not None and self.version != pack.version:
             raise UserError(
-                f"{self.text!r} asks for version {self.version!r} of pack {pack.name!r}; installed is {pack.version!r}. "
-                f"Install the other version, or write {self.text.partition('@')[0]!r}"
+                f"{self.text!r} asks for version {self.version!r} of pack {pack.name!r}; installed is "
+                f"{pack.version!r}. Install the other version, or write {self.text.partition('@')[0]!r}"
             )
 
 

@@ -201,7 +201,9 @@ def _path_in(data: Any, loc: Loc) -> Loc:
     at = data
     for number, part in enumerate(loc):
         last = number == len(loc) - 1
-        if (isinstance(at, dict) and part in at) or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
+        if isinstance(at, dict) and part in at:  # noqa: SIM114
+            at = at[part]
+        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
             at = at[part]
         elif not (last and isinstance(at, dict) and isinstance(part, str) and part not in _TAGS):
             continue  # a tag of pydantic's
