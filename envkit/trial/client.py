@@ -8,9 +8,11 @@ of the caller's is forked. If it dies, every child dies with it (the kernel sees
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
+from envkit.pack import TaskPack
 from envkit.plugins import Group
 
 __all__ = ["ChildExit", "ForkServer"]
@@ -92,6 +95,7 @@ class ForkServer:
 
     Args:
         plugins: What the children will use, loaded once before the first fork.
+        packs: Task packs that were registered in this process by hand; the children know them too.
         target: `module:function`, called in each child with the request and the lease's descriptor.
         keep: Descriptors that the server and its children hold open while they live.
         log: Where the server's own output goes.
@@ -101,6 +105,7 @@ class ForkServer:
         self,
         plugins: Sequence[tuple[Group, str]] = (),
         *,
+        packs: Sequence[TaskPack] = (),
         target: str = "envkit.trial.trial:child_main",
         sweep: str | None = "envkit.trial.gc:collect_providers",
         modules: Sequence[str] = CORE_MODULES,
@@ -113,6 +118,7 @@ class ForkServer:
             "modules": list(modules),
             "calls": list(calls),
             "plugins": [list(pair) for pair in plugins],
+            "packs": [_packed(pack) for pack in packs],
             "target": target,
             "sweep": sweep,
         }
@@ -314,3 +320,14 @@ class ForkServer:
             end = self._ends.get(number)
             if end is not None and not end.done():
                 end.set_result(ChildExit(**frame))
+
+
+def _packed(pack: TaskPack) -> str:
+    """A pack as the server's interpreter can make it again."""
+    remedy = "register it from a module that can be imported, as an object that pickle takes, or give tasks by path"
+    if type(pack).__module__ == "__main__":
+        raise UserError(f"task pack {pack.name!r} is of a class defined in a script, which trial processes don't run: {remedy}")
+    try:
+        return base64.b64encode(pickle.dumps(pack)).decode()
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise UserError(f"task pack {pack.name!r} can't be handed to trial processes ({error}): {remedy}") from error

@@ -20,9 +20,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from envkit import __version__, plugins
+from envkit import __version__, plugins, registry
 from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
+from envkit.pack import TaskPack
 from envkit.plugins import Group
 from envkit.trial import secrets
 from envkit.trial.admission import Admission, AdmissionLimits, Observed
@@ -34,7 +36,7 @@ from envkit.trial.result import AttemptResult, Status, TrialResult, TrialSpec
 from envkit.trial.store import Damage, RunLock, RunStore
 from envkit.trial.trial import EXIT_DISK_FULL, KILL_GRACE_S, AttemptRequest
 
-__all__ = ["Job", "JobResult"]
+__all__ = ["Job", "JobResult", "preloads"]
 
 #: How long running trials may take to end cleanly after a stop was asked for; then they are killed.
 STOP_GRACE_S = 15.0
@@ -168,10 +170,7 @@ class Job:
     async def _run(self, to_run: list[TrialSpec], lock_descriptor: int) -> None:
         admission = Admission(self._limits)
         server = self._server = ForkServer(
-            _plugins_of(self.specs),
-            calls=_verifier_preloads(),
-            keep=[lock_descriptor],
-            log=self.folder / "server.log",
+            **preloads(self.specs), keep=[lock_descriptor], log=self.folder / "server.log"
         )
         for spec in to_run:
             self._trials[spec.trial_id] = _Running(spec, self._store.attempts(spec.trial_id))
@@ -369,6 +368,11 @@ class Job:
         )
 
 
+def preloads(specs: Sequence[TrialSpec]) -> dict[str, Any]:
+    """The `ForkServer` arguments that say what these trials need loaded."""
+    return {"plugins": _plugins_of(specs), "packs": _packs_of(specs), "calls": _verifier_preloads()}
+
+
 def _plugins_of(specs: Sequence[TrialSpec]) -> list[tuple[Group, str]]:
     """What the plan needs loaded, each once."""
     wanted: dict[tuple[Group, str], None] = {}
@@ -382,6 +386,12 @@ def _plugins_of(specs: Sequence[TrialSpec]) -> list[tuple[Group, str]]:
     for name in plugins.names("verifiers"):
         wanted["verifiers", name] = None
     return list(wanted)
+
+
+def _packs_of(specs: Sequence[TrialSpec]) -> list[TaskPack]:
+    """Packs that this process registered by hand and the plan uses; a fresh interpreter would not know them."""
+    names = {spec.task.partition("/")[0] for spec in specs}
+    return [pack for name, pack in registry._registered.items() if name in names]
 
 
 def _verifier_preloads() -> list[str]:

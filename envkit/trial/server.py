@@ -15,12 +15,14 @@ What it guarantees:
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import gc
 import importlib
 import json
 import os
+import pickle
 import resource
 import select
 import shutil
@@ -175,6 +177,11 @@ class _Server:
                 for group, name in frame["plugins"]:
                     plugins.resolve(group, name)
                     self._check(name)
+            for packed in frame["packs"]:
+                from envkit import registry
+
+                registry.register(pickle.loads(base64.b64decode(packed)), replace=True)
+                self._check("a registered task pack")
             for name in frame["calls"]:
                 _resolve(name)()
                 self._check(name)

@@ -1,0 +1,104 @@
+"""Ctrl-C and SIGKILL of the job at random moments: nothing lives on, and a resume completes the set, none twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PLUGINS, Leftovers, spec_for
+
+from envkit.trial.job import Job
+from envkit.trial.plan import Rerun
+from envkit.trial.result import Status, TrialResult
+from envkit.trial.store import RunStore
+
+MakeTask = Callable[..., Path]
+
+TRIALS = 6
+
+
+def start(folder: Path, specs_file: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(Path(PLUGINS, "run_job.py")), PLUGINS, str(folder), str(specs_file), "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+async def interrupt_and_resume(
+    tmp_path: Path, task: Path, leftovers: Leftovers, which: signal.Signals, delay_s: float
+) -> None:
+    folder = tmp_path / f"run-{which.name}-{delay_s:.3f}"
+    specs = [spec_for(task, "sabotage:Sleepy", {"s": 0.3}, sample=i) for i in range(TRIALS)]
+    specs_file = tmp_path / "specs.json"
+    specs_file.write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
+    job = start(folder, specs_file)
+    time.sleep(delay_s)
+    job.send_signal(which)
+    code = job.wait(30)
+    if code != 0:  # 0: it was through already
+        assert code in (-which, 130)
+    leftovers.assert_none_within(5)
+
+    before = scored(folder, [s.trial_id for s in specs])
+    outcome = await Job(specs, folder, concurrency=3, unscored=Rerun.NEVER).run()
+    assert [(r.status, r.reward) for r in outcome.results] == [(Status.SCORED, 1.0)] * TRIALS
+    lines = [json.loads(line)["trial_id"] for line in (folder / "results.jsonl").read_text().splitlines()]
+    assert Counter(lines) == Counter(s.trial_id for s in specs)
+    for result in outcome.results:
+        # Exactly one attempt is scored, and a trial that had a verdict was not run again.
+        attempts = RunStore(folder).attempts(result.trial_id)
+        assert [a.status for a in attempts].count(Status.SCORED) == 1
+        if result.trial_id in before:
+            assert result.finished_at == before[result.trial_id].finished_at
+
+
+def scored(folder: Path, ids: list[str]) -> dict[str, TrialResult]:
+    store = RunStore(folder)
+    found = {trial_id: store.read_trial(trial_id) for trial_id in ids}
+    return {trial_id: r for trial_id, r in found.items() if r is not None and r.status is Status.SCORED}
+
+
+@pytest.mark.parametrize(("which", "delay_s"), [(signal.SIGKILL, 1.7), (signal.SIGINT, 1.9)])
+async def test_interrupted_in_the_middle(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, which: signal.Signals, delay_s: float
+) -> None:
+    await interrupt_and_resume(tmp_path, make_task(), leftovers, which, delay_s)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
+async def test_interrupted_at_twenty_random_points(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, which: signal.Signals
+) -> None:
+    task = make_task()
+    random.seed(20)
+    for _ in range(20):
+        await interrupt_and_resume(tmp_path, task, leftovers, which, random.uniform(0.05, 4.0))
+
+
+async def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
+    task = make_task()
+    specs = [spec_for(task, "sabotage:Wedges", {}, sample=i) for i in range(2)]
+    specs_file = tmp_path / "specs.json"
+    specs_file.write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
+    job = start(tmp_path / "run", specs_file)
+    time.sleep(3.0)
+    job.send_signal(signal.SIGINT)
+    time.sleep(0.7)
+    assert job.poll() is None  # wedged trials don't end by themselves; the first Ctrl-C gives them their time
+    since_s = time.monotonic()
+    job.send_signal(signal.SIGINT)
+    assert job.wait(10) == 130
+    assert time.monotonic() - since_s < 6
+    processes = leftovers.left().get("processes", [])
+    assert processes == []
