@@ -59,9 +59,11 @@ def sandbox_spec(
     }
     if environment.cpus:
         fields["cpus"] = float(environment.cpus)
-    if environment.network_mode is not None:
-        fields["network"] = str(environment.network_mode)
-        fields["allowed_hosts"] = tuple(environment.allowed_hosts or ())
+    # Harbor's default is `public`; what a task does not state is not a need, and `no-network` is the safer place.
+    agent = task.steps[0].agent
+    if "network_mode" in environment.model_fields_set or agent.network_mode not in (None, "public"):
+        fields["network"] = agent.network_mode or environment.network_mode
+        fields["allowed_hosts"] = tuple(agent.allowed_hosts or environment.allowed_hosts or ())
     if can.images or not task.metadata.world:
         fields["image"] = environment.docker_image
         build = task.dir / "environment"

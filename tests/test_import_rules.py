@@ -19,9 +19,9 @@ BETWEEN_WINGS = {("tasks", "verifiers")}
 #: The core's floors, ground floor first. A module imports its own floor and those below.
 FLOORS = [
     {"failure", "deadline", "messages", "home", "plugins", "loop", "scrub"},
-    {"task", "office", "tokens", "engine", "sandbox", "atif"},
+    {"task", "office", "tokens", "engine", "sandbox", "atif", "atif_schema"},
     {"harness", "verifier", "pack", "backend"},
-    {"registry", "behaviours"},
+    {"registry", "directory_pack", "worlds", "behaviours"},
     {"env", "episode", "proxy", "policy"},
     {"gym", "pool"},
     {"trial"},

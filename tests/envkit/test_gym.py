@@ -1,0 +1,163 @@
+"""The synchronous face: Gymnasium's own checker, ids, vector envs, and the pool."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+import envkit
+from envkit.failure import UserError
+from envkit.gym import make_vec, register_pack, spec_id
+
+TOML = 'schema_version = "1.4"\n[task]\nname = "test/{name}"\n[metadata.envkit]\nworld = "worlds/shop"\n'
+CHECKS = 'schema_version = "1"\n[[check]]\nid = "n"\nkind = "answer"\nnumber = {value = 6}\n'
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("gym") / "pack"
+    (root / "worlds" / "shop" / "filesystem").mkdir(parents=True)
+    (root / "worlds" / "shop" / "filesystem" / "a.txt").write_text("6\n")
+    for name in ("six", "task-v12"):
+        task = root / name
+        (task / "tests").mkdir(parents=True)
+        (task / "task.toml").write_text(TOML.format(name=name))
+        (task / "instruction.md").write_text("Answer with the number in a.txt.\n")
+        (task / "tests" / "verifier.toml").write_text(CHECKS)
+        (task / "tests" / "test.sh").write_text("exit 1\n")
+    return root
+
+
+@pytest.fixture
+def env(root: Path) -> Iterator[envkit.Env]:
+    env = envkit.make(str(root / "six"))
+    yield env
+    env.close()
+
+
+def test_check_env_accepts_it(env: envkit.Env) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(env, skip_render_check=True)
+    serious = [str(w.message) for w in caught if "standard" not in str(w.message).lower()]
+    assert serious == []
+
+
+def test_the_loop_of_the_readme(env: envkit.Env) -> None:
+    assert isinstance(env, gymnasium.Env)
+    observation, info = env.reset(seed=0)
+    assert env.observation_space.contains(observation)
+    assert info["step"] == 0
+    call = {"id": "1", "name": "bash", "arguments": {"command": "cat a.txt"}}
+    observation, reward, terminated, truncated, _ = env.step({"tool_calls": [call]})
+    assert "6" in observation.messages[-1].content
+    _, reward, terminated, truncated, info = env.step("6")
+    assert (reward, terminated, truncated) == (1.0, True, False)
+    with pytest.raises(UserError, match="reset"):
+        env.step("again")
+
+
+def test_render_ansi_is_the_transcript(root: Path) -> None:
+    env = envkit.make(str(root / "six"), render_mode="ansi")
+    env.reset()
+    env.step("the answer is 6")
+    text = env.render()
+    assert text is not None
+    assert "Answer with the number" in text
+    assert "the answer is 6" in text
+    env.close()
+    with pytest.raises(UserError, match="ansi"):
+        envkit.make(str(root / "six"), render_mode="human")
+
+
+def test_one_id_per_pack_is_registered_with_gymnasium(root: Path) -> None:
+    before = len(gymnasium.registry)
+    envkit.register("gymtest", root)
+    id = register_pack("gymtest")
+    assert len(gymnasium.registry) == before + 1
+    env = gymnasium.make(f"envkit.gym:{id}", task="task-v12")
+    env.reset()
+    _, reward, *_ = env.step("6")
+    assert reward == 1.0
+    env.close()
+    assert "office/Task-v0" in gymnasium.registry
+
+
+@pytest.mark.parametrize(
+    ("task", "id"),
+    [
+        ("apex/task-123", "apex/task-123"),
+        ("apex/task-v12", "apex/task-v12.task"),
+        ("apex/task-123@1.0", "apex/task-123"),
+        ("org.x/task", "org-x/task"),
+    ],
+)
+def test_spec_ids_survive_gymnasium(task: str, id: str) -> None:
+    assert spec_id(task) == id
+
+
+@given(st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?/[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True))
+def test_gymnasium_reads_no_version_into_any_slug(task: str) -> None:
+    _, _, version = gymnasium.envs.registration.parse_env_id(spec_id(task))
+    assert version is None
+
+
+def test_unknown_names_say_what_is_near(root: Path) -> None:
+    with pytest.raises(UserError, match="opencode"):
+        envkit.make(str(root / "six"), harness="opencod")
+    with pytest.raises(UserError, match="local"):
+        envkit.make(str(root / "six"), sandbox="locl")
+    with pytest.raises(UserError):
+        envkit.make(str(root / "six"), harness_options={"promt": "compact"})
+
+
+def test_a_vector_env_gives_each_env_its_own_text(root: Path) -> None:
+    vector = make_vec([str(root / "six"), str(root / "task-v12")])
+    try:
+        observations, _ = vector.reset()
+        assert len(observations) == 2
+        _, rewards, terminated, _, _ = vector.step(["6", "7"])
+        assert list(rewards) == [1.0, 0.0]
+        assert list(terminated) == [True, True]
+    finally:
+        vector.close()
+
+
+def test_the_pool_serves_whoever_is_ready_and_a_fault_ends_only_its_own(root: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    (broken / "tests").mkdir(parents=True)
+    (broken / "task.toml").write_text('schema_version = "1.4"\n[task]\nname = "test/broken"\n')
+    (broken / "instruction.md").write_text("x\n")
+    (broken / "tests" / "test.sh").write_text("true\n")
+    (broken / "environment").mkdir()
+    (broken / "environment" / "Dockerfile").write_text("FROM scratch\n")
+    ids = [str(root / "six"), str(broken), str(root / "task-v12")]
+    ends: dict[int, float | None] = {}
+    slowed: list[bool] = []
+    slow = {"id": "1", "name": "bash", "arguments": {"command": "sleep 0.3"}}
+    with envkit.EnvPool(ids, concurrency=2) as pool:
+        for item in pool:
+            if "failure" in item.info:
+                assert item.reward is None
+                ends[item.index] = None
+            elif item.terminated or item.truncated:
+                ends[item.index] = item.reward
+            elif item.index == 0 and not slowed:
+                slowed.append(True)
+                pool.send(item.index, slow)
+            else:
+                pool.send(item.index, "6")
+    assert ends == {0: 1.0, 1: None, 2: 1.0}
+
+
+def test_the_pool_refuses_an_action_nobody_waits_for(root: Path) -> None:
+    with envkit.EnvPool([str(root / "six")]) as pool:
+        with pytest.raises(UserError, match="not waiting"):
+            pool.send(0, "6")
