@@ -227,7 +227,7 @@ class ChatClient:
         refused = outcome.meant is Meaning.REFUSED
         self._keys.refused(key, Quarantine.REFUSED if refused else Quarantine.EXHAUSTED)
         try:
-            self._keys.take(self._clock())
+            self._keys.check()
         except EnvkitError as error:
             hint = "" if key.value is not None else " (no key was sent: name one in api_key_env or api_key_file)"
             raise EnvkitError(

@@ -78,8 +78,12 @@ class KeyPool:
             if state.out is None and state.ready_at_s <= now_s:
                 self._at = (position + 1) % len(self._states) if self._every_request else position
                 return state.key
-        waits = [state.ready_at_s - now_s for state in self._states if state.out is None]
-        if not waits:
+        self.check()
+        return min(state.ready_at_s - now_s for state in self._states if state.out is None)
+
+    def check(self) -> None:
+        """Raises as `take` does when no key is left."""
+        if all(state.out is not None for state in self._states):
             listed = ", ".join(f"{state.key.label} ({state.out})" for state in self._states)
             raise EnvkitError(
                 f"the endpoint accepts none of the keys: {listed}. Check api_key_env or api_key_file, and that the "
@@ -87,7 +91,6 @@ class KeyPool:
                 kind=FailureKind.POLICY_AUTH,
                 boundary=Boundary.POLICY,
             )
-        return min(waits)
 
     def worked(self, key: ApiKey) -> None:
         """The key's request went through: its cool-downs start anew."""
