@@ -1,0 +1,189 @@
+"""What the judges of all kinds share: the state they look at, how files are loaded, and what they say.
+
+A judge looks at one check and returns `Finding`s' raw material: a list of `Miss`es (empty = passed) and the evidence. Whose
+fault something is, is decided here and nowhere else: a file of the final state that can't be read is the agent's
+(`AgentFault`, the criterion fails), one of the initial state is the task's (`ReferenceFault`, there is no verdict).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from envkit.failure import Boundary, Failure, FailureKind
+from envkit.office.problem import Problem, Unreadable
+from envkit.verifier import Criterion, Outcome
+from envkit.verifiers.numbers import misses_of_number
+from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
+from envkit.verifiers.tree import DamagedState, FileState, Tree
+
+__all__ = ["AgentFault", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
+
+T = TypeVar("T")
+
+#: Longest text of an expected or actual value in a criterion.
+MAX_SHOWN = 500
+
+
+class AgentFault(Exception):
+    """What the agent left can't be judged because of how it is: the check fails, and says why."""
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        super().__init__(message)
+        self.where = where
+
+
+class ReferenceFault(Exception):
+    """The task's own material (its initial state) can't be read: there is no verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a judge found. `actual` and `where` are the evidence of a pass; a failed one takes them from its misses."""
+
+    misses: Sequence[Miss] = ()
+    expected: str | None = None
+    actual: str | None = None
+    where: str | None = None
+
+
+@dataclass
+class Context:
+    """What is judged, with parsed files kept from one check to the next.
+
+    Attributes:
+        phase: Told what is being read, so that a parser that kills the process can be blamed on the right file:
+            `final` or `initial` and the path, or "" while nothing is.
+    """
+
+    final: Tree
+    initial: Tree | None
+    answer: str | None
+    phase: Callable[[str, str], None] = lambda state, path: None
+    _models: dict[tuple[str, Callable[[bytes], Any]], Any] = field(default_factory=dict)
+
+    def find(self, path: str) -> FileState:
+        """The final state's regular file. Raises `AgentFault`."""
+        try:
+            return self.final.find(path)
+        except Unreadable as error:
+            raise AgentFault(_unreadable(path, error), where="/" + path) from error
+
+    def load(self, path: str, reader: Callable[[bytes], T]) -> T:
+        """A file of the final state, parsed. Raises `AgentFault` whatever is wrong with it."""
+        key = (path, reader)
+        if key not in self._models:
+            with self._reading("final", path):
+                data = self.final.read(path)
+                self._models[key] = reader(data)
+        model: T = self._models[key]
+        return model
+
+    @contextmanager
+    def _reading(self, state: str, path: str) -> Iterator[None]:
+        self.phase(state, path)
+        try:
+            yield
+        except Unreadable as error:
+            raise AgentFault(_unreadable(path, error), where="/" + path) from error
+        except DamagedState:
+            raise
+        except MemoryError as error:
+            raise AgentFault(f"/{path}: reading it takes more memory than is allowed", where="/" + path) from error
+        except RecursionError as error:
+            raise AgentFault(f"/{path}: it is nested too deeply to be read", where="/" + path) from error
+        except Exception as error:  # noqa: BLE001 a parser on a file that somebody else made may raise anything
+            message = f"/{path}: the file breaks its parser: {type(error).__name__}: {error}"
+            raise AgentFault(message[:MAX_SHOWN], where="/" + path) from error
+        finally:
+            self.phase("", "")
+
+    @contextmanager
+    def working_on(self, path: str) -> Iterator[None]:
+        """For work on a parsed file that may still break on it (recalculation)."""
+        with self._reading("final", path):
+            yield
+
+    def load_initial(self, path: str, reader: Callable[[bytes], T]) -> T:
+        """A file of the initial state, parsed. Raises `ReferenceFault`."""
+        if self.initial is None:
+            raise ReferenceFault("this check compares with the initial state, but the task has none")
+        self.phase("initial", path)
+        try:
+            return reader(self.initial.read(path))
+        except Exception as error:
+            raise ReferenceFault(f"initial state, /{path}: {type(error).__name__}: {error}") from error
+        finally:
+            self.phase("", "")
+
+    def load_initial_state(self, reader: Callable[[], T]) -> T:
+        """Something read from several files of the initial state. Raises `ReferenceFault`."""
+        self.phase("initial", "")
+        try:
+            return reader()
+        except Exception as error:
+            raise ReferenceFault(f"initial state: {type(error).__name__}: {error}") from error
+        finally:
+            self.phase("", "")
+
+    @property
+    def reference(self) -> Tree:
+        """The initial state. Raises `ReferenceFault` where there is none."""
+        if self.initial is None:
+            raise ReferenceFault("this check compares with the initial state, but the task has none")
+        return self.initial
+
+
+def _unreadable(path: str, error: Unreadable) -> str:
+    if error.problem is Problem.MISSING:
+        return f"/{path} is missing"
+    return f"/{path} is {error.problem}: {error}"
+
+
+def text_misses(check: Any, views: Sequence[str], what: str, cap: int | None) -> tuple[list[Miss], str]:
+    """What of a check's phrase rules, numbers and names does not hold; and how the first number was stated."""
+    misses = misses_of_rules(check, views, what)
+    stated = ""
+    for spec in check.all_numbers:
+        more, found = misses_of_number(spec, views, what, cap)
+        misses += more
+        stated = stated or found
+    if check.names is not None:
+        misses += misses_of_names(check.names, views, what)
+    return misses, stated
+
+
+def criterion_of(check: Any, finding: Finding) -> Criterion:
+    """The criterion that follows from what a judge found."""
+    first = finding.misses[0] if finding.misses else None
+    return Criterion(
+        id=check.id,
+        description=check.description,
+        weight=check.weight,
+        gate=check.gate,
+        outcome=Outcome.FAILED if first else Outcome.PASSED,
+        score=0.0 if first else 1.0,
+        expected=_cut(first.expected if first else finding.expected),
+        actual=_cut(first.actual if first else finding.actual),
+        where=_cut((first.where or finding.where) if first else finding.where),
+        message=_cut("; ".join(m.message for m in finding.misses), 4 * MAX_SHOWN) or "",
+    )
+
+
+def missing(check: Any, kind: FailureKind, message: str, *, cause: tuple[str, ...] = ()) -> Criterion:
+    """A criterion without a verdict, and why."""
+    return Criterion(
+        id=check.id,
+        description=check.description,
+        weight=check.weight,
+        gate=check.gate,
+        outcome=Outcome.MISSING,
+        message=message[: 4 * MAX_SHOWN],
+        failure=Failure.of(kind, Boundary.VERIFIER, f"check {check.id!r}: {message}"[: 4 * MAX_SHOWN], cause=cause),
+    )
+
+
+def _cut(text: str | None, limit: int = MAX_SHOWN) -> str | None:
+    return text if text is None or len(text) <= limit else text[: limit - 3] + "..."
