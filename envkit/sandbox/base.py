@@ -23,6 +23,7 @@ __all__ = [
     "Capabilities",
     "ExecResult",
     "InsideError",
+    "InsideKilled",
     "InsideModule",
     "Process",
     "ProviderReport",
@@ -261,6 +262,17 @@ class InsideError(EnvkitError):
         super().__init__(f"{error_type}: {message}")
         self.error_type = error_type
         self.trace = trace
+
+
+class InsideKilled(InsideError):
+    """The child that ran a function of an `InsideModule` was killed before it had a result.
+
+    Inside, only the memory limit and the agent's own processes can do that, so it is the agent's doing: a harness shows
+    it to the model as the tool's failure.
+    """
+
+    kind = FailureKind.SANDBOX_ERROR
+    boundary = Boundary.POLICY
 
 
 @runtime_checkable

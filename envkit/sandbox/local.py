@@ -1,0 +1,320 @@
+"""The local provider: bubblewrap on this machine, no daemon, no image, ready in tens of milliseconds.
+
+As root it drops to a host user of its own for every sandbox and limits memory, processes and cpu by cgroups; as another
+user it has rlimits only, per process where the kernel knows no other way. Root file system, /usr and /dev are read-only;
+every writable place is a tmpfs of bounded size inside the mount namespace, so that nothing but cgroups outlives the
+sandbox. There is no network at all. The sandbox ends with its supervisor, and the supervisor with us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import math
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envkit.failure import CapabilityError, UserError
+from envkit.sandbox import bundle, bwrap, cgroup, registry
+from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Capabilities, ProviderReport, SandboxSpec
+from envkit.sandbox.runtime import Interpreter, Runtime, ensure_runtime, find_interpreter
+from envkit.sandbox.supervised import SupervisedSandbox
+
+__all__ = ["LocalProvider", "LocalSandbox"]
+
+HOME = "/home/agent"
+_MIB = 1 << 20
+_SUPERVISOR = "/run/supervisor.pyc"
+#: Kernel memory (inodes, page tables, pipes) counts too, on top of processes and tmpfs pages.
+_KERNEL_BYTES = 64 * _MIB
+
+_FILES = {
+    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    "/etc/group": "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
+    "/etc/hostname": "sandbox\n",
+    "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "/etc/resolv.conf": "",
+    "/etc/shells": "/bin/sh\n/bin/bash\n",
+}
+
+_counter = itertools.count()
+
+
+@functools.lru_cache(maxsize=1)
+def _uid_base() -> int:
+    """Where the host users of sandboxes begin: a range that nobody hands out, if this user namespace has it."""
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        inside, _, count = (int(part) for part in line.split())
+        if inside <= 1_900_000_000 and inside + count >= 1_900_200_000:
+            return 1_900_000_000
+    return 40_000
+
+
+def _next_uid() -> int:
+    """A host user for one sandbox. Two may share one by chance, which costs them only their common kernel quotas."""
+    span = 150_000 if _uid_base() > 1_000_000 else 20_000
+    return _uid_base() + (os.getpid() * 61 + next(_counter)) % span
+
+
+class LocalSandbox(SupervisedSandbox):
+    """One bubblewrap sandbox. Made by `LocalProvider.create`."""
+
+    def __init__(self, spec: SandboxSpec, provider: LocalProvider) -> None:
+        super().__init__(spec)
+        self._provider = provider
+        self.id = registry.new_id()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._group: cgroup.Group | None = None
+        self._oom_fd = -1
+        self._last_words = b""
+
+    async def _launch(self) -> tuple[socket.socket, dict[str, Any]]:
+        provider, spec = self._provider, self.spec
+        provider.check(spec)
+        tmpfs = _writable_places(spec)
+        interpreter, packages = provider.inside()
+        root = os.geteuid() == 0
+        uid = _next_uid() if root else os.getuid()
+        with contextlib.ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.callback(theirs.close)
+            on_error = stack.enter_context(contextlib.ExitStack())
+            on_error.callback(ours.close)
+            own_fds, agent_fds = self._make_cgroups(stack, tmpfs) if root else ([], [])
+            files = {**_FILES, _SUPERVISOR: bundle.compiled(interpreter.path)}
+            fds = {path: _memory_file(stack, content) for path, content in files.items()}
+            mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets))
+            inherited = [theirs.fileno(), *fds.values(), *own_fds, *agent_fds]
+            command = [str(bwrap.find(root)), *bwrap.arguments(mounts)]
+            command += ["--", interpreter.path, "-I", "-S", _SUPERVISOR, str(theirs.fileno())]
+            identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={},
+                cwd="/",
+                pass_fds=inherited,
+                **identity,
+            )
+            assert self._process.stderr is not None
+            os.set_blocking(self._process.stderr.fileno(), False)
+            on_error.pop_all()
+        return ours, {
+            "op": "setup",
+            "own_cgroup_fds": own_fds,
+            "agent_cgroup_fds": agent_fds,
+            "rlimits": _rlimits(spec, root),
+            "oom_score": None if root else 500,
+            "env": {**_environment(spec, interpreter), **spec.env},
+            "cwd": spec.workdir,
+        }
+
+    def _make_cgroups(
+        self, stack: contextlib.ExitStack, tmpfs: Mapping[str, tuple[int, int]]
+    ) -> tuple[list[int], list[int]]:
+        spec, layout = self.spec, self._provider.layout()
+        # Pages of a tmpfs are charged to who wrote them: the limit holds both, or a full disk would be an OOM kill.
+        memory = spec.memory_mb * _MIB + sum(size for size, _ in tmpfs.values()) + _KERNEL_BYTES
+        limits = cgroup.Limits(memory, spec.processes, spec.cpus)
+        registry.write(self.id, self._provider.name, spec.labels, cgroups=cgroup.planned(layout, self.id))
+        self._group = cgroup.create(layout, self.id, limits)
+        if self._group.oom_file is not None:
+            self._oom_fd = os.open(self._group.oom_file, os.O_RDONLY | os.O_CLOEXEC)
+
+        def opened(paths: tuple[Path, ...]) -> list[int]:
+            fds = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in paths]
+            for fd in fds:
+                stack.callback(os.close, fd)
+            return fds
+
+        return opened(self._group.own), opened(self._group.agent)
+
+    def _oom_kills(self) -> int:
+        if self._oom_fd < 0:
+            return 0
+        return cgroup.oom_kills(os.pread(self._oom_fd, 4096, 0).decode())
+
+    def _explain(self) -> str:
+        process = self._process
+        if process is None or process.stderr is None:
+            return ""
+        with contextlib.suppress(OSError, ValueError):
+            while piece := process.stderr.read(65536):
+                self._last_words = (self._last_words + piece)[-8192:]
+        words = self._last_words.decode(errors="replace").strip()
+        return f"it said: {words}" if words else ""
+
+    async def _destroy(self) -> None:
+        process = self._process
+        if process is not None:
+            # Our end of the connection is closed: the supervisor leaves, and its whole pid namespace with it.
+            if not await _ended(process, 3.0):
+                process.kill()
+                await _ended(process, 3.0)
+            self._explain()
+            if process.stderr is not None:
+                process.stderr.close()
+        if self._oom_fd >= 0:
+            os.close(self._oom_fd)
+            self._oom_fd = -1
+        if self._group is not None:
+            left = cgroup.remove(self._group.folders)
+            end_s = asyncio.get_running_loop().time() + 3.0
+            while left and asyncio.get_running_loop().time() < end_s:
+                cgroup.kill(left)
+                await asyncio.sleep(0.005)
+                left = cgroup.remove(left)
+            if left:
+                return  # the record stays: collect() tries again
+        if os.geteuid() == 0:
+            registry.forget(self.id)
+
+
+async def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Waits for a child process without a thread. Returns whether it has ended."""
+    if process.poll() is not None:
+        return True
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    fd = os.pidfd_open(process.pid)
+    try:
+        loop.add_reader(fd, ended.set)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), timeout_s)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+    return process.poll() is not None
+
+
+def _memory_file(stack: contextlib.ExitStack, content: str | bytes) -> int:
+    fd = os.memfd_create("envkit")
+    stack.callback(os.close, fd)
+    os.write(fd, content.encode() if isinstance(content, str) else content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
+    """Path -> (bytes, mode) of every tmpfs, outer folders first."""
+    side = spec.side_disk_mb * _MIB
+    places = {FILESYSTEM: (spec.disk_mb * _MIB, 0o755)}
+    for path in (APPS_DATA, HOME, *spec.writable):
+        places[path] = (side, 0o755)
+    for path in ("/tmp", "/dev/shm"):
+        places[path] = (side, 0o1777)
+    if not any(spec.workdir == path or spec.workdir.startswith(f"{path}/") for path in places):
+        places[spec.workdir] = (side, 0o755)
+    return dict(sorted(places.items()))
+
+
+def _rlimits(spec: SandboxSpec, root: bool) -> dict[str, int]:
+    limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": spec.open_files, "RLIMIT_FSIZE": spec.file_mb * _MIB}
+    if not root:
+        # Data, not address space: runtimes reserve far more addresses than they ever touch.
+        limits["RLIMIT_DATA"] = spec.memory_mb * _MIB
+        if _processes_per_namespace():
+            limits["RLIMIT_NPROC"] = spec.processes
+    return limits
+
+
+@functools.lru_cache(maxsize=1)
+def _processes_per_namespace() -> bool:
+    """Since 5.14 RLIMIT_NPROC counts within a user namespace; before, the user's processes everywhere."""
+    major, minor = (int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+    return (major, minor) >= (5, 14)
+
+
+def _environment(spec: SandboxSpec, interpreter: Interpreter) -> dict[str, str]:
+    path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    if interpreter.prefix not in ("/usr", "/usr/local"):
+        path = f"{interpreter.prefix}/bin:{path}"
+    env = {
+        "PATH": path,
+        "HOME": HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    if spec.cpus is not None:
+        # Numeric libraries start a thread per host core otherwise, which costs memory and process slots.
+        threads = str(max(1, math.ceil(spec.cpus)))
+        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # a workaround for this processor, if one was needed
+        if name in os.environ:
+            env[name] = os.environ[name]
+    return env
+
+
+class LocalProvider:
+    """Creates bubblewrap sandboxes.
+
+    Args:
+        office: Whether the office packages are inside. False starts with the bare interpreter (no install is needed).
+    """
+
+    name = "local"
+
+    def __init__(self, *, office: bool = True) -> None:
+        self._office = office
+        self._runtime: Runtime | None = None
+        self._layout: cgroup.Layout | None = None
+
+    def inside(self) -> tuple[Interpreter, Path | None]:
+        """The interpreter and the package folder. Builds the runtime where it is missing; raises `CapabilityError`."""
+        if not self._office:
+            return find_interpreter(), None
+        if self._runtime is None:
+            self._runtime = ensure_runtime()
+        return self._runtime.interpreter, self._runtime.packages
+
+    def layout(self) -> cgroup.Layout:
+        if self._layout is None:
+            self._layout = cgroup.read_layout()
+        return self._layout
+
+    def capabilities(self) -> Capabilities:
+        limits = {"disk", "file"}
+        if os.geteuid() == 0:
+            names = {"memory": "memory", "pids": "processes", "cpu": "cpu"}
+            limits |= {names[controller] for controller in self.layout().controllers}
+        elif _processes_per_namespace():
+            limits.add("processes")
+        return Capabilities(images=False, networks=("no-network",), limits=frozenset(limits))
+
+    def check(self, spec: SandboxSpec) -> None:
+        if spec.image is not None or spec.build is not None:
+            wanted = f"image {spec.image!r}" if spec.image is not None else f"an image built from {spec.build}"
+            raise CapabilityError(f"sandbox 'local' has no images; the task needs {wanted}. Use sandbox='docker'.")
+        if spec.network != "no-network":
+            raise CapabilityError(
+                f"sandbox 'local' has no network; the task needs network {spec.network!r}. Use sandbox='docker'."
+            )
+        for path in (spec.workdir, *spec.writable, *spec.sockets):
+            if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
+                raise UserError(f"a path inside the sandbox must be absolute and plain, found {path!r}")
+        bwrap.find(os.geteuid() == 0)
+
+    def create(self, spec: SandboxSpec) -> LocalSandbox:
+        return LocalSandbox(spec, self)
+
+    def doctor(self) -> ProviderReport:
+        raise NotImplementedError
+
+    def collect(self, *, dry_run: bool = False) -> list[str]:
+        return registry.collect(self.name, dry_run=dry_run)

@@ -1,0 +1,283 @@
+"""What happens between fork and exec: a forked child gives up what is the supervisor's and becomes the agent's.
+
+Two kinds of children: a *leader*, which starts one command, reaps whatever that leaves behind, and reports the
+command's exit; and a *worker*, which runs one Python function of ours or of a harness. Both join the agent's cgroup and
+take the agent's limits first, and both stay not dumpable, so that no process of the agent's can trace them. They report
+on a status pipe: records of a length and one value.
+"""
+
+# ruff: noqa: SIM105 - contextlib takes longer to import than the whole supervisor
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import os
+import resource
+import struct
+
+from envkit.sandbox.supervisor import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+else:
+    import _signal as signal  # `signal` itself imports enum, which takes longer than all the rest
+
+_LENGTH = struct.Struct("!I")
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_ALL_SIGNALS = range(1, signal.NSIG)
+_prctl_address: Any = None
+
+
+def prctl(option: int, value: int) -> None:
+    """The system call, without the 6 ms that `import ctypes` takes. Raises OSError."""
+    global _prctl_address
+    try:
+        import _ctypes
+
+        if _prctl_address is None:
+            _prctl_address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        result = _ctypes.call_function(_prctl_address, (option, value, 0, 0, 0))
+    except (ImportError, AttributeError):
+        import ctypes
+
+        result = ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+    if result != 0:
+        raise OSError(f"prctl({option}, {value}) failed")
+
+
+def hide() -> None:
+    """Makes this process not dumpable: no ptrace, no /proc/PID/{mem,fd,environ} for others; forks inherit it."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of whatever its descendants leave behind."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+class Confinement:
+    """What a child of the supervisor takes on.
+
+    Attributes:
+        cgroup_fds: Open `tasks` or `cgroup.procs` files of the agent's cgroups; writing 0 moves the writer.
+        rlimits: (resource, soft, hard) to set; higher than what is allowed already is cut down.
+        oom_score: Written to a command's oom_score_adj where no cgroup keeps the supervisor apart; None to leave it.
+    """
+
+    def __init__(
+        self,
+        cgroup_fds: tuple[int, ...] = (),
+        rlimits: tuple[tuple[int, int], ...] = (),
+        oom_score: int | None = None,
+    ) -> None:
+        self.cgroup_fds = cgroup_fds
+        self.rlimits = rlimits
+        self.oom_score = oom_score
+
+    def enter(self) -> None:
+        for fd in self.cgroup_fds:
+            os.write(fd, b"0")
+        for which, wanted in self.rlimits:
+            hard = resource.getrlimit(which)[1]
+            if hard != resource.RLIM_INFINITY:
+                wanted = min(wanted, hard)
+            resource.setrlimit(which, (wanted, wanted))
+
+
+class Status:
+    """The writing end of a status pipe."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def send(self, value: dict[str, Any]) -> None:
+        raw = wire.encode(value)
+        raw = _LENGTH.pack(len(raw)) + raw
+        while raw:
+            raw = raw[os.write(self._fd, raw) :]
+
+
+def status_records(buffer: bytearray) -> list[dict[str, Any]]:
+    """Takes the whole records out of what was read from a status pipe."""
+    records = []
+    while len(buffer) >= 4:
+        size = _LENGTH.unpack_from(buffer)[0]
+        if len(buffer) < 4 + size:
+            break
+        records.append(wire.decode(bytes(buffer[4 : 4 + size])))
+        del buffer[: 4 + size]
+    return records
+
+
+def _become_agent(confinement: Confinement, stdin: int, stdout: int, stderr: int, status: int) -> int:
+    """Common to both kinds. Returns where the status pipe is now; everything but 0, 1, 2 and it is closed."""
+    confinement.enter()
+    # The ends we were given may lie on 0-2 or on each other's places: move them out of the way first.
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (stdin, stdout, stderr, status)]
+    for place, fd in enumerate(moved):
+        os.dup2(fd, place, inheritable=place < 3)
+    _close_from(4)
+    os.setsid()
+    os.umask(0o022)
+    adopt_orphans()
+    return 3
+
+
+def _close_from(lowest: int) -> None:
+    """Closes every descriptor from `lowest` on, those above the new limit too."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= lowest:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the listing's own
+
+
+def lead(
+    confinement: Confinement,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    status_fd: int,
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+) -> NoReturn:
+    """Runs in a forked child: starts a command and stays until nothing it started is left. Never returns."""
+    code = 70
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
+        status = Status(_become_agent(confinement, stdin, stdout, stderr, status_fd))
+        pid = _start(status, argv, env, cwd)
+        if pid is not None:
+            status.send({"pid": pid})
+            if confinement.oom_score is not None:
+                _set_oom_score(pid, confinement.oom_score)
+            null = os.open("/dev/null", os.O_RDWR)
+            for place in range(3):
+                os.dup2(null, place)
+            os.chdir("/")
+            _reap(status, pid)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _start(status: Status, argv: list[str], env: dict[str, str], cwd: str) -> int | None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        status.send({"fail": 126, "reason": f"can't change to the working directory {cwd}: {error.strerror}"})
+        return None
+    program = argv[0]
+    if "/" in program:
+        candidates = [program]
+    else:
+        path = env.get("PATH", "/usr/bin:/bin")
+        candidates = [os.path.join(folder or ".", program) for folder in path.split(":")]
+    refused: OSError | None = None
+    for candidate in candidates:
+        try:
+            return _spawn(candidate, argv, env)
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError):
+                status.send({"fail": 126, "reason": f"{program}: {error}"})
+                return None
+            if error.errno == errno.ENOEXEC:  # a script without #!: sh runs it, as execvp would have it
+                try:
+                    return _spawn("/bin/sh", ["sh", candidate, *argv[1:]], env)
+                except OSError as second:
+                    error = second
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                refused = error
+                if error.errno != errno.EACCES:
+                    break
+    if refused is None:
+        status.send({"fail": 127, "reason": f"{program}: command not found"})
+    else:
+        status.send({"fail": 126, "reason": f"{program}: {refused.strerror}"})
+    return None
+
+
+def _spawn(path: str, argv: list[str], env: dict[str, str]) -> int:
+    default = [number for number in _ALL_SIGNALS if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33)]
+    try:
+        return os.posix_spawn(path, argv, env, setsid=True, setsigmask=(), setsigdef=default)
+    except NotImplementedError:
+        return os.posix_spawn(path, argv, env, setpgroup=0, setsigmask=(), setsigdef=default)
+
+
+def _set_oom_score(pid: int, score: int) -> None:
+    try:
+        fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
+    except OSError:
+        return  # it has ended already
+    try:
+        os.write(fd, b"%d" % score)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def exit_code(status: int) -> int:
+    """A wait status as an exit code, -N for signal N."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _reap(status: Status, command: int) -> None:
+    while True:
+        try:
+            pid, wait_status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+        if pid == command:
+            status.send({"exit": exit_code(wait_status)})
+
+
+def work(
+    confinement: Confinement,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    status_fd: int,
+    function: Callable[[int, int], dict[str, Any]],
+) -> NoReturn:
+    """Runs in a forked child: `function(stdin, stdout)`, whose value is the last record. Never returns.
+
+    An exception becomes a record {"error": type, "message": ..., "trace": ...}. The exit code is 1 when it leaves
+    children behind, so that the supervisor looks for them.
+    """
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        status = Status(_become_agent(confinement, stdin, stdout, stderr, status_fd))
+        gc.enable()
+        try:
+            outcome = function(0, 1)
+        except BaseException as error:  # noqa: BLE001 - the capture point: it becomes a record
+            outcome = {"error": type(error).__name__, "message": str(error)[:65536], "trace": _trace(error)}
+            for extra in ("errno", "filename"):
+                value = getattr(error, extra, None)
+                if isinstance(value, (int, str)):
+                    outcome[extra] = value
+        status.send(outcome)
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def _trace(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-8192:]
