@@ -155,9 +155,19 @@ def load_task_dir(
 
 
 def parse_task_toml(
-    data: bytes | str, *, file: str = "task.toml", lenient: bool = False, stacklevel: int = 2
+    data: bytes | str,
+    *,
+    file: str = "task.toml",
+    lenient: bool = False,
+    deprecations: bool = True,
+    stacklevel: int = 2,
 ) -> TaskConfig:
     """Reads the text of a task.toml.
+
+    Args:
+        file: Its name in messages.
+        lenient: As in `load_task_dir`.
+        deprecations: Warn about deprecated keys.
 
     Raises:
         UserError: With every mistake in it, one a line: file, line, key, what was expected and found.
@@ -177,7 +187,8 @@ def parse_task_toml(
         if not lenient:
             raise UserError("\n".join(problems))
         warnings.warn(problem, LenientWarning, stacklevel=stacklevel)
-    _warn_deprecated(raw, lines, file, stacklevel + 1)
+    if deprecations:
+        _warn_deprecated(raw, lines, file, stacklevel + 1)
     return config
 
 

@@ -103,7 +103,7 @@ def check_tree(root: Path, *, lenient: bool = False) -> None:
             entry.name.encode("utf-8")
         except UnicodeEncodeError:
             shown = os.fsencode(entry.name).decode("utf-8", "backslashreplace")
-            raise UserError(f"{root}: the name of {shown!r} is not UTF-8; rename it") from None
+            raise UserError(f"{root}: the name of '{shown}' is not UTF-8; rename it") from None
         kind = stat.S_IFMT(entry.stat.st_mode)
         if kind in _KINDS:
             raise UserError(f"{entry.path} is {_KINDS[kind]}; a task holds only files, folders and links. Remove it")
@@ -149,11 +149,12 @@ def read_file(path: Path, *, max_bytes: int, what: str) -> bytes:
         raise UserError(f"{path} is missing; expected {what} there") from None
     except OSError as error:
         raise UserError(f"{path}, {what}, can't be opened: {error.strerror}") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise UserError(f"{path} is {kind}; expected a file with {what}")
     with open(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
-            raise UserError(f"{path} is {kind}; expected a file with {what}")
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise UserError(

@@ -93,12 +93,13 @@ def save_config(directory: str | Path, config: TaskConfig) -> None:
 
 def edit_task_toml(text: str, config: TaskConfig, *, file: str = "task.toml") -> str:
     """The text of a task.toml, changed to say `config`; comments and order are kept where the edit allows it."""
-    before = parse_task_toml(text, file=file, lenient=True)
+    before = parse_task_toml(text, file=file, lenient=True, deprecations=False)
     if before == config:
         return text
     edited = edit_toml(text, before.stated(), config.stated(), _RENAMED)
     # An edit of an intricate file (tables out of order, say) may come out different; then content goes before comments.
-    return edited if parse_task_toml(edited, file=file, lenient=True) == config else config.to_toml()
+    after = parse_task_toml(edited, file=file, lenient=True, deprecations=False)
+    return edited if after == config else config.to_toml()
 
 
 def harbor_problems(task: Task) -> list[str]:
