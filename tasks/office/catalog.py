@@ -43,6 +43,7 @@ class TaskEntry:
 
 WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
+    "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
 }
 
 TASKS: dict[str, TaskEntry] = {
@@ -53,4 +54,11 @@ TASKS: dict[str, TaskEntry] = {
     "steerco-deck-refresh": TaskEntry("harrow-pike", "medium", "edited-file", ("pptx", "xlsx", "mail"), 35),
     "ledger-january-postings": TaskEntry("harrow-pike", "medium", "edited-file", ("xlsx", "mail"), 20),
     "overdue-reminder-mail": TaskEntry("harrow-pike", "medium", "message", ("xlsx", "mail"), 20),
+    "aalsund-tender-deadline": TaskEntry("nordhavn", "easy", "answer", ("pdf",), 5),
+    "heat-loss-2024-25": TaskEntry("nordhavn", "medium", "answer", ("csv", "xlsx", "mail"), 25),
+    "capex-ranking": TaskEntry("nordhavn", "hard", "new-file", ("xlsx", "docx", "mail", "chat"), 60),
+    "aalsund-price-schedule": TaskEntry("nordhavn", "hard", "edited-file", ("xlsx", "pdf", "docx", "csv", "chat"), 45),
+    "fjord-budget-postings": TaskEntry("nordhavn", "medium", "edited-file", ("xlsx", "mail", "chat"), 25),
+    "fjord-status-memo": TaskEntry("nordhavn", "hard", "new-file", ("docx", "xlsx", "pdf", "mail"), 45),
+    "fjord-steering-invite": TaskEntry("nordhavn", "medium", "message", ("calendar", "mail", "chat"), 20),
 }

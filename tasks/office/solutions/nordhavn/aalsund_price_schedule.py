@@ -1,0 +1,66 @@
+"""Fills in the price schedule: hours of the resource plan after the chat, list rates less discount within the ceilings."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from envkit.tasks.office.solutions.reading import ROOT, answer, chat, pdf_lines, rows_of_csv, table
+
+PATH = ROOT / "Aalsund/Price schedule.xlsx"
+
+
+def main() -> None:
+    from openpyxl import load_workbook
+
+    category = {row["name"]: row["category"] for row in rows_of_csv("Firm/Staff.csv")}
+    posts = [post["text"] for post in chat("Aalsund bid")]
+    discount = int(_first(r"with (\d+)% off", posts)[0]) / 100
+    leaves, package = _first(r"(\w+) is not available for (WP\d)", posts)
+    takes = _first(r"(\w+) takes over all of his", posts)[0]
+    extra, extra_hours, extra_package = _first(r"(\w+) gets (\d+) hours in (WP\d)", posts)
+    full = {name.split()[0]: name for name in category}
+
+    hours = dict.fromkeys("ABCD", 0)
+    for row in table("Aalsund/Resource plan.xlsx", "Hours", "Name"):
+        name = row["Name"]
+        if name == "Total":
+            continue
+        for column, value in row.items():
+            if not str(column).startswith("WP"):
+                continue
+            who = full[takes] if name == full[leaves] and column.startswith(package) else name
+            if name == full[extra] and column.startswith(extra_package):
+                value = int(extra_hours)
+            hours[category[who]] += value
+
+    rates = {c: _rate(c, r"^{c} .* ([\d,]+)$", pdf_lines("Firm/Rate list 2026.pdf")) for c in "ABCD"}
+    ceilings = {c: _rate(c, r"^{c} [A-Z][a-z ]+ ([\d,]+)$", pdf_lines("Aalsund/Addendum 2.pdf")) for c in "ABCD"}
+    book = load_workbook(PATH)
+    page = book["Prices"]
+    total = 0
+    for row in range(5, 9):
+        letter = page.cell(row, 1).value[0]
+        rate = min(math.floor(round(rates[letter] * (1 - discount), 6)), ceilings[letter])
+        page.cell(row, 2).value, page.cell(row, 3).value = hours[letter], rate
+        total += hours[letter] * rate
+    book.save(PATH)
+    answer(f"The price schedule is filled in. Total: DKK {total:,}.")
+
+
+def _first(pattern: str, texts: list[str]) -> tuple[str, ...]:
+    for text in texts:
+        if found := re.search(pattern, text):
+            return found.groups()
+    raise LookupError(f"{pattern!r} not found in the chat")
+
+
+def _rate(letter: str, pattern: str, lines: list[str]) -> int:
+    for line in lines:
+        if found := re.search(pattern.format(c=letter), line):
+            return int(found.group(1).replace(",", ""))
+    raise LookupError(f"no rate for category {letter}")
+
+
+if __name__ == "__main__":
+    main()
