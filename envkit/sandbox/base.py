@@ -58,7 +58,8 @@ class SandboxSpec(BaseModel):
         writable: Further absolute paths that are writable and empty at the start.
         sockets: Unix sockets of host services offered inside: path inside -> path on the host.
         env: Environment of every process; never holds a secret of the host's.
-        labels: Written on everything the provider creates: run, trial, owner_pid, expires_at (Unix seconds). `envkit gc` reads them.
+        labels: Written on everything the provider creates: run, trial, owner_pid, expires_at (Unix seconds).
+            `envkit gc` reads them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -89,8 +89,8 @@ def _copy(found: Path) -> Path:
             shutil.rmtree(half, ignore_errors=True)
     if not reachable_by_others(binary):
         raise CapabilityError(
-            f"bubblewrap must be run by an unprivileged user, who can't reach {binary}; set ENVKIT_HOME to a folder that "
-            "every user can enter, such as /var/lib/envkit"
+            f"bubblewrap must be run by an unprivileged user, who can't reach {binary}; set ENVKIT_HOME to a folder "
+            "that every user can enter, such as /var/lib/envkit"
         )
     return binary
 

@@ -1,7 +1,7 @@
 """Control groups: memory, processes and cpu of a sandbox, on cgroup v1, v2 and hybrid hosts.
 
-The supervisor stays outside the agent's group, so that neither the memory limit nor the process limit ever hits it; each
-child of the supervisor moves itself, through a descriptor that the host opened. Everything here is a function over
+The supervisor stays outside the agent's group, so that neither the memory limit nor the process limit ever hits it;
+each child of the supervisor moves itself, through a descriptor that the host opened. Everything here is a function over
 paths, so that layouts this machine does not have are tested on a plain folder.
 """
 
@@ -106,16 +106,17 @@ def read_layout(proc: Path = Path("/proc/self"), prefix: Path = Path("/")) -> La
     """
     own = {}
     for line in (proc / "cgroup").read_text().splitlines():
-        _, names, path = line.split(":", 2)
+        _, names, group = line.split(":", 2)
         for name in names.split(","):
-            own[name] = path
+            own[name] = group
     v1: dict[str, Path] = {}
     v2: Path | None = None
     for line in (proc / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         fields = left.split(" ")
-        root, point = _unescape(fields[3]), prefix / _unescape(fields[4]).lstrip("/")
+        root = _unescape(fields[3])
+        point = prefix / _unescape(fields[4]).lstrip("/")
         if kind == "cgroup":
             for name in options.split(" ")[-1].split(","):
                 if name in CONTROLLERS and name in own:
@@ -128,7 +129,8 @@ def read_layout(proc: Path = Path("/proc/self"), prefix: Path = Path("/")) -> La
             problems.append(f"{name}: {path} is not writable")
             del v1[name]
     missing = [name for name in CONTROLLERS if name not in v1]
-    parent, offered = None, ()
+    parent: Path | None = None
+    offered: tuple[str, ...] = ()
     if missing and v2 is not None:
         parent, offered, problem = _v2_parent(v2, missing)
         if problem:

@@ -1,9 +1,9 @@
 """The local provider: bubblewrap on this machine, no daemon, no image, ready in tens of milliseconds.
 
 As root it drops to a host user of its own for every sandbox and limits memory, processes and cpu by cgroups; as another
-user it has rlimits only, per process where the kernel knows no other way. Root file system, /usr and /dev are read-only;
-every writable place is a tmpfs of bounded size inside the mount namespace, so that nothing but cgroups outlives the
-sandbox. There is no network at all. The sandbox ends with its supervisor, and the supervisor with us.
+user it has rlimits only, per process where the kernel knows no other way. Root file system, /usr and /dev are
+read-only; every writable place is a tmpfs of bounded size inside the mount namespace, so that nothing but cgroups
+outlives the sandbox. There is no network at all. The sandbox ends with its supervisor, and the supervisor with us.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class LocalSandbox(SupervisedSandbox):
             on_error = stack.enter_context(contextlib.ExitStack())
             on_error.callback(ours.close)
             own_fds, agent_fds = self._make_cgroups(stack, tmpfs) if root else ([], [])
-            files = {**_FILES, _SUPERVISOR: bundle.compiled(interpreter.path)}
+            files: dict[str, str | bytes] = {**_FILES, _SUPERVISOR: bundle.compiled(interpreter.path)}
             fds = {path: _memory_file(stack, content) for path, content in files.items()}
             mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets))
             inherited = [theirs.fileno(), *fds.values(), *own_fds, *agent_fds]
             command = [str(bwrap.find(root)), *bwrap.arguments(mounts)]
             command += ["--", interpreter.path, "-I", "-S", _SUPERVISOR, str(theirs.fileno())]
             identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - no wait in it, and its parent must be this thread
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

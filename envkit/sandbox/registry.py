@@ -30,7 +30,7 @@ _REMOVE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One sandbox's traces. `owner_start` is in clock ticks since boot (/proc/PID/stat), `expires_at` in Unix seconds."""
+    """One sandbox's traces. `owner_start` is in clock ticks since boot, `expires_at` in Unix seconds."""
 
     id: str
     provider: str

@@ -166,8 +166,8 @@ def ensure_runtime() -> Runtime:
             _build(interpreter, place)
     if os.geteuid() == 0 and not reachable_by_others(place):
         raise CapabilityError(
-            f"the office runtime {place} can't be read by the users of sandboxes; set ENVKIT_HOME to a folder that every "
-            "user can enter, such as /var/lib/envkit"
+            f"the office runtime {place} can't be read by the users of sandboxes; set ENVKIT_HOME to a folder that "
+            "every user can enter, such as /var/lib/envkit"
         )
     return Runtime(interpreter, place)
 
@@ -191,7 +191,6 @@ def _build(interpreter: Interpreter, place: Path) -> None:
         _run(
             "install the office packages",
             [*_pip(interpreter), "install", *_pip_options(interpreter, half)],
-            umask=0o022,
         )
         for name in ("numpy", "pandas", "matplotlib"):  # their own tests: a third of the size
             for tests in sorted((half / name).rglob("tests")):
@@ -205,9 +204,9 @@ def _build(interpreter: Interpreter, place: Path) -> None:
         shutil.rmtree(half, ignore_errors=True)
 
 
-def _run(what: str, command: list[str], umask: int = 0o022) -> None:
+def _run(what: str, command: list[str]) -> None:
     try:
-        subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_S, check=True, umask=umask)
+        subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_S, check=True, umask=0o022)
     except (OSError, subprocess.SubprocessError) as error:
         words = (getattr(error, "stderr", None) or getattr(error, "output", None) or str(error))[-2000:]
         raise CapabilityError(
@@ -245,9 +244,8 @@ def _main() -> int:
     size = sum(path.stat().st_size for path in runtime.packages.rglob("*") if path.is_file())
     how = "was there already" if known else f"built in {time.monotonic() - began_s:.1f} s"
     version = ".".join(map(str, runtime.interpreter.version))
-    print(
-        f"office runtime {how}: {runtime.packages}, {size / (1 << 20):.0f} MiB, for {runtime.interpreter.path} {version}"
-    )
+    what = f"{runtime.packages}, {size / (1 << 20):.0f} MiB, for {runtime.interpreter.path} {version}"
+    print(f"office runtime {how}: {what}")
     return 0
 
 

@@ -41,7 +41,8 @@ def prctl(option: int, value: int) -> None:
         import _ctypes
 
         if _prctl_address is None:
-            _prctl_address = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+            this_program: Any = None
+            _prctl_address = _ctypes.dlsym(_ctypes.dlopen(this_program, 0), "prctl")
         result = _ctypes.call_function(_prctl_address, (option, value, 0, 0, 0))
     except (ImportError, AttributeError):
         import ctypes

@@ -1,4 +1,4 @@
-"""The epoll loop: readiness callbacks and timers, nothing else. Level-triggered, one thread, never blocks in a callback."""
+"""The epoll loop: readiness callbacks and timers. Level-triggered, one thread; no callback ever blocks."""
 
 from __future__ import annotations
 
