@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NO_RETRIES, Leftovers, run_one, spec_for
+from trial_fixtures import NO_RETRIES, Leftovers, run_one, spec_for
 
 from envkit.failure import Boundary, FailureKind
 from envkit.trial.job import Job

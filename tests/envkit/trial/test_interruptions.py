@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PLUGINS, Leftovers, spec_for
+from trial_fixtures import PLUGINS, Leftovers, spec_for
 
 from envkit.trial.job import Job
 from envkit.trial.plan import Rerun

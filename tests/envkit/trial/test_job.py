@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Leftovers, run_job, spec_for
+from trial_fixtures import Leftovers, run_job, spec_for
 
 from envkit.failure import FailureKind, UserError
 from envkit.trial.job import Job

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Leftovers, run_job, run_one, spec_for
+from trial_fixtures import Leftovers, run_job, run_one, spec_for
 
 from envkit.failure import Boundary, FailureKind
 from envkit.trial.result import AttemptResult, Plugin, Status, TrialResult

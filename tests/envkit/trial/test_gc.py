@@ -1,0 +1,98 @@
+"""Collection: what dead runs left goes, what living ones use stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from trial_fixtures import PLUGINS, Leftovers, run_one, spec_for
+
+from envkit.failure import FailureKind
+from envkit.trial import gc
+from envkit.trial.server import own_folder, process_age, temp_root
+
+MakeTask = Callable[..., Path]
+
+
+def dead_pid() -> int:
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+@pytest.fixture
+def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_folders_of_the_dead_go_and_of_the_living_stay(temp: Path) -> None:
+    dead = temp_root() / f"{dead_pid()}-123"
+    reused = temp_root() / f"{os.getpid()}-1"  # this pid is alive, but that folder's owner started at another time
+    living = own_folder(os.getpid())
+    scratch = temp / f"envkit-env-{dead_pid()}-abc"
+    living_scratch = temp / f"envkit-env-{os.getpid()}-abc"
+    foreign = temp / "envkit-notes"
+    for folder in (dead, reused, living, scratch, living_scratch, foreign):
+        (folder / "deep").mkdir(parents=True)
+    would = gc.collect(dry_run=True, providers=[])
+    assert sorted(would) == sorted(map(str, (dead, reused, scratch)))
+    assert dead.exists()
+    assert gc.collect(providers=[]) == would
+    assert [f.exists() for f in (dead, reused, living, scratch, living_scratch, foreign)] == [
+        False, False, True, False, True, True,
+    ]  # fmt: skip
+    assert gc.collect(providers=[]) == []
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(temp: Path) -> None:
+    precious = temp / "precious"
+    precious.mkdir()
+    (temp / f"envkit-env-{dead_pid()}-abc").symlink_to(precious)
+    assert gc.collect(providers=[]) == []
+    assert precious.exists()
+
+
+async def test_a_server_and_its_trials_killed_together_are_collected_by_the_next_run(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
+) -> None:
+    """The hardest case: job and fork server die at the same moment, so nobody is left to clean up."""
+    import json
+
+    task = make_task()
+    spec = spec_for(task, "sabotage:Wedges")
+    (tmp_path / "specs.json").write_text(json.dumps([spec.model_dump(mode="json")]))
+    run_job = [sys.executable, str(Path(PLUGINS, "run_job.py")), PLUGINS, str(tmp_path / "run")]
+    job = subprocess.Popen([*run_job, str(tmp_path / "specs.json"), "1"])
+    end_s = time.monotonic() + 30
+    while not leftovers.sandboxes and time.monotonic() < end_s:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    server = int(next(temp_root().iterdir()).name.split("-")[0])
+    job.send_signal(signal.SIGSTOP)  # so that it can't react to the server's death
+    os.kill(server, signal.SIGKILL)
+    job.kill()
+    job.wait()
+    end_s = time.monotonic() + 5
+    while leftovers.left().get("processes") and time.monotonic() < end_s:
+        time.sleep(0.05)
+    left = leftovers.left()
+    assert "processes" not in left  # the kernel saw to that
+    assert process_age(server) is None
+    gc.collect()
+    leftovers.assert_none_within(1)
+
+
+async def test_a_trial_that_died_is_collected_by_its_own_server(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
+) -> None:
+    result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:KillsTrial"))
+    assert result.failure is not None
+    assert result.failure.kind is FailureKind.TRIAL_DIED
+    leftovers.assert_none_within(5)
