@@ -97,16 +97,17 @@ class OraclePolicy:
                 raise broken(f"{step} has no scripted calls for this harness; expected {calls}")
             scripted = read_script(calls)
             if scripted.mentions("/solution"):
-                await self._upload(context)
+                # The script of calls stays out: a tool that lists the folder must not show it.
+                await self._upload(context, skip=(calls.name, script.name))
             return scripted.messages()
         if not script.is_file():
             raise broken(f"{step} can't be solved: expected {script} (or {calls.name} beside it), found neither")
         return [AssistantMessage(text=await self._solve(context, step))]
 
-    async def _upload(self, context: PolicyContext) -> None:
+    async def _upload(self, context: PolicyContext, skip: tuple[str, ...] = ()) -> None:
         assert context.step.solution_dir is not None
         self._uploaded = True
-        await context.sandbox.upload(pack(context.step.solution_dir), "/")
+        await context.sandbox.upload(pack(context.step.solution_dir, skip=skip), "/")
 
     async def _solve(self, context: PolicyContext, step: str) -> str:
         sandbox = context.sandbox

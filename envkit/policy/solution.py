@@ -92,8 +92,11 @@ def read_script(path: Path) -> Script:
         raise broken(f"{path}: {describe_faults(error, Script)}") from error
 
 
-def pack(folder: Path, *, within: str = "solution") -> bytes:
-    """A tar of a solution folder in memory, modes kept, members below `within`, equal for equal folders.
+def pack(folder: Path, *, skip: tuple[str, ...] = ()) -> bytes:
+    """A tar of a solution folder in memory, modes kept, members below `solution/`, equal for equal folders.
+
+    Args:
+        skip: Files that stay out, relative to the folder.
 
     Raises:
         EnvkitError: SOLUTION_FAILED where it is too large or holds anything but files, folders and links.
@@ -105,8 +108,11 @@ def pack(folder: Path, *, within: str = "solution") -> bytes:
             folders.sort()
             for name in sorted([*folders, *names]):
                 path = Path(root, name)
+                relative = str(path.relative_to(folder))
+                if relative in skip:
+                    continue
                 status = path.lstat()
-                info = tarfile.TarInfo(f"{within}/{path.relative_to(folder)}")
+                info = tarfile.TarInfo(f"solution/{relative}")
                 info.mode = stat.S_IMODE(status.st_mode)
                 if stat.S_ISDIR(status.st_mode):
                     info.type = tarfile.DIRTYPE
