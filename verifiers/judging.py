@@ -7,7 +7,7 @@ fault something is, is decided here and nowhere else: a file of the final state 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -56,12 +56,14 @@ class Context:
     Attributes:
         phase: Told what is being read, so that a parser that kills the process can be blamed on the right file:
             `final` or `initial` and the path, or "" while nothing is.
+        broken: Files that killed an earlier process, and how: they are not opened again.
     """
 
     final: Tree
     initial: Tree | None
     answer: str | None
     phase: Callable[[str, str], None] = lambda state, path: None
+    broken: Mapping[str, str] = field(default_factory=dict)
     _models: dict[tuple[str, Callable[[bytes], Any]], Any] = field(default_factory=dict)
 
     def find(self, path: str) -> FileState:
@@ -83,13 +85,15 @@ class Context:
 
     @contextmanager
     def _reading(self, state: str, path: str) -> Iterator[None]:
+        if path in self.broken:
+            raise AgentFault(self.broken[path], where="/" + path)
         self.phase(state, path)
         try:
             yield
         except Unreadable as error:
             raise AgentFault(_unreadable(path, error), where="/" + path) from error
-        except DamagedState:
-            raise
+        except (DamagedState, ImportError):
+            raise  # no fault of this file's
         except MemoryError as error:
             raise AgentFault(f"/{path}: reading it takes more memory than is allowed", where="/" + path) from error
         except RecursionError as error:

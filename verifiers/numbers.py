@@ -71,10 +71,15 @@ def _any_of(words: Sequence[str]) -> str:
 
 _SYMBOLS = [s for s in _SPELLED if not s.isalpha() or not s.isascii()]
 _CODES = [s for s in _SPELLED if s.isalpha() and s.isascii() and len(s) == 3]
-_BEFORE = re.compile(rf"(?:(?<![a-z0-9])({_any_of([s for s in _SYMBOLS + _CODES if ' ' not in s])}))\s?$", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"(?:(?<![a-z0-9])({_any_of([s for s in _SYMBOLS + _CODES if ' ' not in s])}))\s?$", re.IGNORECASE
+)
 _SCALE = re.compile(rf"(\s?)({_any_of(list(_SCALE_WORDS))})\.?(?![a-z0-9])", re.IGNORECASE)
 _RATIO = re.compile(rf"(?:\s?[- ]?)({_any_of(list(_RATIO_WORDS))})(?![a-z0-9])", re.IGNORECASE)
-_AFTER = re.compile(rf"\s?[-]?(?:({_any_of(_SYMBOLS)})|({_any_of([s for s in _SPELLED if s[0].isascii() and s[0].isalpha()])})(?![a-z0-9]))", re.IGNORECASE)
+_AFTER = re.compile(
+    rf"\s?[-]?(?:({_any_of(_SYMBOLS)})|({_any_of([s for s in _SPELLED if s[0].isascii() and s[0].isalpha()])})(?![a-z0-9]))",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"\s?-?([a-z]+)", re.IGNORECASE)
 
 _SPACE = r"[ \u00a0\u2007\u2009\u202f]"
@@ -116,9 +121,14 @@ _MASKS = tuple(
 )
 _VERSION = re.compile(r"(?<![\d.,])v?\d+(?:\.\d+){2,}(?!\d)", re.IGNORECASE)
 _GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+")
-_MARKER = re.compile(rf"^[ \t]*(?:[-+•·–—]\s+)?(\d{{1,3}}[.)])[ \t]+(?=\S)(?!(?:{_any_of([*_SCALE_WORDS, *_RATIO_WORDS])})\b)", re.IGNORECASE | re.MULTILINE)
+_MARKER = re.compile(
+    rf"^[ \t]*(?:[-+•·–—]\s+)?(\d{{1,3}}[.)])[ \t]+(?=\S)(?!(?:{_any_of([*_SCALE_WORDS, *_RATIO_WORDS])})\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 #: Words after which a number in parentheses is a negative one ("a result of (12.4)") and not an aside ("profit (12.4)").
-_LEADS = re.compile(r"(?:^|[:=|\t~≈]|\b(?:is|was|are|were|of|at|to|be|by|from|and|or|about|approximately|roughly))\s*$", re.IGNORECASE)
+_LEADS = re.compile(
+    r"(?:^|[:=|\t~≈]|\b(?:is|was|are|were|of|at|to|be|by|from|and|or|about|approximately|roughly))\s*$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +213,9 @@ def find_numbers(text: str, decimal: Decimal = "auto", unit: str | None = None) 
 
 
 def _candidate(text: str, start: int, end: int, decimal: Decimal, unit: str | None) -> Candidate | None:
-    if start and (text[start - 1].isalnum() or text[start - 1] == "_" or re.search(r"\d[.,']$", text[max(0, start - 2) : start])):
+    if start and (
+        text[start - 1].isalnum() or text[start - 1] == "_" or re.search(r"\d[.,']$", text[max(0, start - 2) : start])
+    ):
         return None
     literal = _read(text[start:end], decimal)
     if literal is None or not math.isfinite(literal):
@@ -259,7 +271,16 @@ def _candidate(text: str, start: int, end: int, decimal: Decimal, unit: str | No
     year = len(core) == 4 and core.isdigit() and 1900 <= literal < 2100
     bare_year = year and not (scaled or currencies or word or negative)
     return Candidate(
-        text[left:right].strip().rstrip("."), left, right, figure * factor, figure, scaled, ratio, currencies, word, bare_year
+        text[left:right].strip().rstrip("."),
+        left,
+        right,
+        figure * factor,
+        figure,
+        scaled,
+        ratio,
+        currencies,
+        word,
+        bare_year,
     )
 
 
@@ -396,14 +417,18 @@ def _near(found: list[Candidate], labels: list[re.Match[str]], text: str, near: 
         line_end = text.find("\n", label.end())
         line_end = len(text) if line_end < 0 else line_end
         first, last = max(line_start, label.start() - near), min(line_end, label.end() + near)
-        on_line = [c for c in found if first <= c.start and c.end <= last + 12 and c.start <= last and c.end <= line_end]
+        on_line = [
+            c for c in found if first <= c.start and c.end <= last + 12 and c.start <= last and c.end <= line_end
+        ]
         if not on_line:
             on_line = [c for c in found if label.end() <= c.start <= label.end() + near]
         kept.update({(c.start, c.end): c for c in on_line})
     return [kept[key] for key in sorted(kept)]
 
 
-def misses_of_number(spec: NumberSpec, views: Sequence[str], what: str, default_cap: int | None) -> tuple[list[Miss], str]:
+def misses_of_number(
+    spec: NumberSpec, views: Sequence[str], what: str, default_cap: int | None
+) -> tuple[list[Miss], str]:
     """What is amiss with one expected number over all views of a text; and how it was stated where it was."""
     best: Miss | None = None
     for view in views:

@@ -43,6 +43,8 @@ def locate(cells: Mapping[Address, str], place: Place) -> Address | None:
 def place_text(place: Place) -> str:
     """The labels as a message names them: `'Total' x '2025'`."""
     shown = [
-        repr(label if isinstance(label, str) else label[0]) for label in (place.row_label, place.column_label) if label is not None
+        repr(label if isinstance(label, str) else label[0])
+        for label in (place.row_label, place.column_label)
+        if label is not None
     ]
     return " x ".join(shown)

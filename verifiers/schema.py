@@ -640,7 +640,9 @@ def _explain(text: str, data: dict[str, Any], item: Any) -> str:
     place: list[str | int] = []
     here: Any = data
     for part in item["loc"]:
-        if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int) and part < len(here)):
+        if (isinstance(here, dict) and part in here) or (
+            isinstance(here, list) and isinstance(part, int) and part < len(here)
+        ):
             here = here[part]
         elif part == item["loc"][-1] and item["type"] == "missing":
             pass

@@ -107,7 +107,9 @@ class _Linked:
                 done.pop()
             todo += target.split("/")[::-1]
         if not done or done[0] not in ROOTS:
-            raise Unreadable(Problem.NOT_A_FILE, f"it is a symbolic link that leads out of the state, to /{'/'.join(done)}")
+            raise Unreadable(
+                Problem.NOT_A_FILE, f"it is a symbolic link that leads out of the state, to /{'/'.join(done)}"
+            )
         return "/".join(done)
 
 
@@ -214,7 +216,10 @@ class MemoryTree:
     """A state held in memory: contents of some files, digests of others."""
 
     def __init__(
-        self, contents: Mapping[str, bytes], digests: Mapping[str, str] | None = None, links: Mapping[str, str] | None = None
+        self,
+        contents: Mapping[str, bytes],
+        digests: Mapping[str, str] | None = None,
+        links: Mapping[str, str] | None = None,
     ) -> None:
         self.contents = dict(contents)
         self.digests = {**(digests or {}), **{p: hashlib.sha256(d).hexdigest() for p, d in self.contents.items()}}

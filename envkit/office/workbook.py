@@ -407,9 +407,43 @@ def _formula(element: Any, at: Address, shared: dict[str, tuple[str, Address]]) 
         if text:
             shared[key] = (text, at)
         elif key in shared:
-            from openpyxl.formula.translate import Translator
-
             origin, origin_at = shared[key]
-            name = column_letters(origin_at[1]) + str(origin_at[0])
-            return str(Translator("=" + origin, name).translate_formula(column_letters(at[1]) + str(at[0])))
+            return "=" + shifted(origin, at[0] - origin_at[0], at[1] - origin_at[1])
     return "=" + text
+
+
+_SEGMENT = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
+_REFERENCE = re.compile(
+    r"(?<![A-Za-z0-9_.$])(?:(\$?)([A-Za-z]{1,3})(\$?)([0-9]{1,7})(?![A-Za-z0-9_.(!\[])"
+    r"|(\$?)([A-Za-z]{1,3}):(\$?)([A-Za-z]{1,3})(?![A-Za-z0-9_.(!])|(\$?)([0-9]{1,7}):(\$?)([0-9]{1,7})(?![A-Za-z0-9_.]))"
+)
+
+
+def shifted(formula: str, rows: int, columns: int) -> str:
+    """A formula as it reads when filled down and right by so many cells: relative references move, `$` ones stay. One that
+    would leave the sheet becomes `#REF!`."""
+
+    def column(mark: str, letters: str) -> str | None:
+        if mark:
+            return mark + letters
+        number = parse_address(letters + "1")[1] + columns
+        return column_letters(number) if 1 <= number <= 16384 else None
+
+    def row(mark: str, digits: str) -> str | None:
+        number = int(digits) + (0 if mark else rows)
+        return f"{mark}{number}" if 1 <= number <= 1048576 else None
+
+    def move(match: re.Match[str]) -> str:
+        g = match.groups(default="")
+        if g[1]:
+            parts = [column(g[0], g[1]), row(g[2], g[3])]
+            return "#REF!" if None in parts else "".join(p for p in parts if p)
+        pair = [column(g[4], g[5]), column(g[6], g[7])] if g[5] else [row(g[8], g[9]), row(g[10], g[11])]
+        return "#REF!" if None in pair else ":".join(p for p in pair if p)
+
+    out: list[str] = []
+    position = 0
+    for quoted in _SEGMENT.finditer(formula):
+        out += [_REFERENCE.sub(move, formula[position : quoted.start()]), quoted[0]]
+        position = quoted.end()
+    return "".join([*out, _REFERENCE.sub(move, formula[position:])])

@@ -96,7 +96,9 @@ def judge_mail(check: MailCheck, context: Context) -> Finding:
     chosen = [m for m in new if _chosen_mail(check, m)]
     misses: list[Miss] = []
     if check.max_new is not None and len(new) > check.max_new:
-        misses.append(Miss(f"at most {check.max_new} new messages", shown, f"{len(new)} new messages in {where}", where))
+        misses.append(
+            Miss(f"at most {check.max_new} new messages", shown, f"{len(new)} new messages in {where}", where)
+        )
     if len(chosen) != check.times:
         what = f"{len(chosen)} new messages with these addresses and subject, must be {check.times}"
         misses.append(Miss(f"{check.times} such message(s)", shown, f"{what}; new: {shown}", where))
@@ -197,7 +199,9 @@ def _in_thread(message: ChatMessage, thread: str) -> bool:
 # --- calendar ---
 
 
-def _events(tree: Tree, root: str, load: Callable[[str, Callable[[bytes], tuple[Event, ...]]], tuple[Event, ...]]) -> list[Event]:
+def _events(
+    tree: Tree, root: str, load: Callable[[str, Callable[[bytes], tuple[Event, ...]]], tuple[Event, ...]]
+) -> list[Event]:
     return [e for path in _files(tree, root, ".ics") for e in load(path, read_calendar) if not e.cancelled]
 
 
@@ -223,11 +227,18 @@ def _event_misses(check: CalendarCheck, event: Event, where: str) -> list[Miss]:
         if expected is None:
             continue
         assert isinstance(expected, dt.date)
-        if actual is not None and name == "end" and not isinstance(expected, dt.datetime) and not isinstance(actual, dt.datetime):
+        if (
+            actual is not None
+            and name == "end"
+            and not isinstance(expected, dt.datetime)
+            and not isinstance(actual, dt.datetime)
+        ):
             actual = actual - dt.timedelta(days=1)  # the file gives the day after the last
         if not _same_moment(expected, actual, event.zone, check.time_zone):
             zone = f" {event.zone}" if event.zone else ""
-            misses.append(Miss(f"{name} {expected}", f"{actual}{zone}", f"it must {name} {expected}, not {actual}{zone}", where))
+            misses.append(
+                Miss(f"{name} {expected}", f"{actual}{zone}", f"it must {name} {expected}, not {actual}{zone}", where)
+            )
     if check.same_zone and event.zone != check.time_zone:
         misses.append(Miss(f"time zone {check.time_zone}", event.zone or "none", "its time zone is another", where))
     absent = _addresses(check.attendees) - set(event.attendees)
@@ -236,7 +247,14 @@ def _event_misses(check: CalendarCheck, event: Event, where: str) -> list[Miss]:
         misses.append(Miss(", ".join(check.attendees), found, f"not invited: {', '.join(sorted(absent))}", where))
     extra = set(event.attendees) - _addresses(check.attendees) - {event.organizer}
     if check.exact_attendees and extra:
-        misses.append(Miss(", ".join(check.attendees), ", ".join(event.attendees), f"also invited: {', '.join(sorted(extra))}", where))
+        misses.append(
+            Miss(
+                ", ".join(check.attendees),
+                ", ".join(event.attendees),
+                f"also invited: {', '.join(sorted(extra))}",
+                where,
+            )
+        )
     if check.location and not _says(event.location, check.location):
         misses.append(Miss(str(check.location), event.location, f"its place is {event.location!r}", where))
     if check.recurring is not None and check.recurring != bool(event.recurrence):

@@ -19,7 +19,9 @@ def _column(table: Table, name: str, where: str) -> int:
     index = table.column(name)
     if index is None:
         hint = did_you_mean(name, table.header)
-        raise AgentFault(f"{where} has no column {name!r}{hint}; its columns: {', '.join(table.header)}"[:600], where=where)
+        raise AgentFault(
+            f"{where} has no column {name!r}{hint}; its columns: {', '.join(table.header)}"[:600], where=where
+        )
     return index
 
 
@@ -67,7 +69,9 @@ def _row(check: CsvCheck, table: Table, where: str) -> tuple[tuple[int, tuple[st
     ]
     wanted = ", ".join(f"{name} = {show(value)}" for name, value in check.where.items())
     if len(found) != 1:
-        return None, [Miss(f"one row with {wanted}", f"{len(found)} rows", f"{where}: {len(found)} rows with {wanted}", where)]
+        return None, [
+            Miss(f"one row with {wanted}", f"{len(found)} rows", f"{where}: {len(found)} rows with {wanted}", where)
+        ]
     return found[0], []
 
 

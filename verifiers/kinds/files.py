@@ -126,5 +126,3 @@ def judge_unchanged(check: UnchangedCheck, context: Context) -> Finding:
             if chosen(path) and path not in known:
                 misses.append(Miss("no new files", "/" + path, f"/{path} is new", "/" + path))
     return Finding(misses, actual=f"{len(before)} files as they were")
-
-

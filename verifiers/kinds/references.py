@@ -67,13 +67,14 @@ class Areas:
 
 
 def _operands(formula: str) -> list[str]:
-    from openpyxl.formula.tokenizer import Token, Tokenizer, TokenizerError
+    """The references in a formula, in order; none of one that can't be parsed."""
+    import formualizer
 
     try:
-        items = Tokenizer(formula).items
-    except TokenizerError:
+        tokens = list(formualizer.tokenize(formula))
+    except formualizer.TokenizerError:
         return []
-    return [t.value for t in items if t.type == Token.OPERAND and t.subtype == Token.RANGE]
+    return [t.value for t in tokens if str(t.token_type) == "Operand" and str(t.subtype) == "Range"]
 
 
 def parse_area(text: str, book: Workbook, sheet: Sheet, depth: int = 0) -> Area | None:

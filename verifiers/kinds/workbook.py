@@ -116,7 +116,9 @@ def judge_cell(check: CellCheck, context: Context) -> Finding:
         plain = (formula or "").replace("$", "").upper()
         if not re.search(check.formula_regex, plain, re.IGNORECASE):
             pattern = f"/{check.formula_regex}/"
-            misses.append(Miss(pattern, plain or "no formula", f"the formula of {where} does not match {pattern}", where))
+            misses.append(
+                Miss(pattern, plain or "no formula", f"the formula of {where} does not match {pattern}", where)
+            )
     if check.references:
         with context.working_on(check.path):
             misses += _reference_misses(check, book, sheet, address, formula, where)
@@ -154,7 +156,9 @@ def _reference_misses(
 
 
 def _block(check: RangeCheck, book: Workbook) -> tuple[Sheet, list[Address], str]:
-    candidates = [_sheet_named(book, check.path, check.sheet)] if check.sheet is not None else _visible(book, check.path)
+    candidates = (
+        [_sheet_named(book, check.path, check.sheet)] if check.sheet is not None else _visible(book, check.path)
+    )
     if check.range is not None:
         first, _, last = check.range.partition(":")
         (r1, c1), (r2, c2) = parse_address(first), parse_address(last)

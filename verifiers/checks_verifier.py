@@ -1,0 +1,56 @@
+"""The verifier of typed checks: reads `tests/verifier.toml` and judges the final state and the answer by it.
+
+The agent's files are opened only in a confined child process. What is wrong with them fails a criterion and says so; what is
+wrong with the checks, the initial state or ourselves leaves a criterion without a verdict, and the verdict without a reward.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
+from envkit.verifiers.run import Subject, judge_all
+from envkit.verifiers.schema import load_checks
+from envkit.verifiers.scoring import verdict_of
+
+__all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
+
+#: The file in a task's `tests/` that declares typed checks.
+CHECKS_FILE = "verifier.toml"
+
+
+def broken_checks(error: UserError, verifier: str) -> Verdict:
+    """The verdict where the checks themselves can't be read: everything is missing."""
+    failure = Failure.of(FailureKind.TASK_INVALID, Boundary.VERIFIER, str(error))
+    criterion = Criterion(id=CHECKS_FILE, outcome=Outcome.MISSING, message=str(error), failure=failure)
+    return verdict_of([criterion], "weighted_mean", verifier)
+
+
+#: How long before the end of the verifier's time undecided checks are given up.
+MARGIN_S = 0.5
+
+
+class ChecksVerifier:
+    """Typed checks. Applies where `tests/verifier.toml` exists."""
+
+    name = "checks"
+
+    @staticmethod
+    def applies(tests: Path | None) -> bool:
+        return tests is not None and (tests / CHECKS_FILE).is_file()
+
+    async def verify(self, request: VerifyRequest) -> Verdict:
+        """Judges one step. Raises nothing for what the agent left or the task declares; see the module."""
+        assert request.tests is not None, "applies() was not asked"
+        try:
+            checks = load_checks(request.tests / CHECKS_FILE)
+        except UserError as error:
+            return broken_checks(error, self.name)
+        # Ended a little before the caller would end us, so that what was decided by then is kept.
+        deadline = request.deadline.within(request.step.verifier.timeout_sec, "the verifier's time limit").less(
+            MARGIN_S
+        )
+        subject = Subject.of(request.final, request.final_answer, request.initial)
+        criteria = await judge_all(checks.check, subject, deadline)
+        return verdict_of(criteria, checks.scoring, self.name)

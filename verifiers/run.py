@@ -1,0 +1,192 @@
+"""Judging a whole set of checks, isolated, without one check's crash costing the others.
+
+All checks are judged in one confined child (`jail.py`), which reports each start, each file it opens and each result. If it
+dies, the check at work is decided by whose file it was reading, and the rest goes on in a new child. A file that broke its
+parser is not opened again. Used by `checks_verifier.py` (asynchronously) and `portable.py` (as a program).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envkit.deadline import Deadline
+from envkit.failure import FailureKind
+from envkit.office.problem import Unreadable
+from envkit.verifier import Criterion
+from envkit.verifiers.initial import Needs, gather, needs_of
+from envkit.verifiers.jail import Ended, Jail, Limits
+from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault, criterion_of, missing
+from envkit.verifiers.kinds import judge
+from envkit.verifiers.phrases import Miss
+from envkit.verifiers.tree import DamagedState, MemoryTree, TarTree
+
+__all__ = ["Subject", "judge_all", "judge_all_sync"]
+
+#: Ends of a child that a parsed file can bring about: crashes, and the limits on memory and processor time.
+_FILE_FAULTS = {
+    -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE, -signal.SIGTRAP, -signal.SIGPROF,
+    -signal.SIGXCPU, -signal.SIGXFSZ, 71,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is judged: the final state's archive, how to get the initial state, the final answer.
+
+    Attributes:
+        initial: Reads what the checks need of the initial state, None where the task has none. Runs in the child before
+            it gives up its rights.
+    """
+
+    final: Path
+    answer: str | None
+    initial: Callable[[Needs], MemoryTree | None]
+
+    @classmethod
+    def of(cls, final: Path, answer: str | None, initial: Path | None) -> Subject:
+        return cls(final, answer, lambda needs: gather(needs, initial))
+
+
+@dataclass
+class _Progress:
+    """What is known so far, fed with the child's lines. No I/O."""
+
+    checks: Sequence[Any]
+    done: dict[int, Criterion] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+    current: int | None = None
+    phase: tuple[str, str] = ("", "")
+    ended: Ended | None = None
+
+    @property
+    def left(self) -> list[int]:
+        return [i for i in range(len(self.checks)) if i not in self.done]
+
+    def feed(self, line: bytes) -> None:
+        message = json.loads(line)
+        match message[0]:
+            case "start":
+                self.current, self.phase = message[1], ("", "")
+            case "phase":
+                self.phase = (message[1], message[2])
+            case "done":
+                self.done[message[1]] = Criterion.model_validate(message[2])
+                self.current, self.phase = None, ("", "")
+            case "damaged":
+                for index in self.left:
+                    self.done[index] = missing(self.checks[index], FailureKind.SANDBOX_ERROR, message[1])
+
+    def end(self, ended: Ended) -> None:
+        """The child is gone: decides the check at work, and all that is left when going on is pointless."""
+        self.ended = ended
+        index, self.current = self.current, None
+        if not self.left:
+            return
+        if ended.timed_out:
+            for other in self.left:
+                message = "verification ran past its deadline before this check was decided"
+                self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_TIMEOUT, message)
+            return
+        state, path = self.phase
+        if index is None or index in self.done:
+            for other in self.left:
+                message = f"the judging process ended early: {ended.text}"
+                self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_ERROR, message)
+        elif state == "final" and ended.status in _FILE_FAULTS and not ended.too_much:
+            message = f"/{path}: the file breaks its parser: {ended.text}"
+            self.broken[path] = message
+            self.done[index] = _failed(self.checks[index], message, "/" + path)
+        elif state == "initial":
+            message = f"initial state, /{path}: {ended.text}"
+            self.done[index] = missing(self.checks[index], FailureKind.REFERENCE_INVALID, message)
+        else:
+            message = f"the judging process ended: {ended.text}"
+            self.done[index] = missing(self.checks[index], FailureKind.VERIFIER_ERROR, message)
+
+    def criteria(self) -> tuple[Criterion, ...]:
+        return tuple(self.done[i] for i in range(len(self.checks)))
+
+
+def _failed(check: Any, message: str, where: str | None) -> Criterion:
+    return criterion_of(check, Finding([Miss("a file that can be read", message, message, where)], where=where))
+
+
+def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
+    """The child that judges what is left. Everything in here but the construction happens in the child."""
+    state: dict[str, Any] = {}
+    checks, todo, broken = progress.checks, progress.left, dict(progress.broken)
+
+    def prepare() -> None:
+        # Opened, not read: the archive is parsed only after the rights are given up.
+        state["final"] = open(subject.final, "rb")  # noqa: SIM115 lives as long as the child
+        try:
+            state["initial"] = subject.initial(needs_of(checks))
+        except (Unreadable, OSError) as error:
+            state["reference"] = f"the initial state can't be read: {error}"
+
+    def work(jail: Jail) -> None:
+        def say(*message: Any) -> None:
+            jail.say(json.dumps(message).encode())
+
+        try:
+            final = TarTree(state["final"])
+        except DamagedState as error:
+            say("damaged", str(error))
+            return
+        context = Context(
+            final, state.get("initial"), subject.answer, lambda where, path: say("phase", where, path), broken
+        )
+        for index in todo:
+            check = checks[index]
+            jail.rest()
+            say("start", index)
+            criterion = _judge_one(check, context, state.get("reference"))
+            say("done", index, criterion.model_dump(mode="json"))
+
+    return Jail(prepare, work, limits)
+
+
+def _judge_one(check: Any, context: Context, reference_error: str | None) -> Criterion:
+    """One check's criterion, whatever happens: the capture point of judges."""
+    if reference_error is not None and needs_of([check]):
+        return missing(check, FailureKind.REFERENCE_INVALID, reference_error)
+    try:
+        return criterion_of(check, judge(check, context))
+    except AgentFault as error:
+        return _failed(check, str(error), error.where)
+    except ReferenceFault as error:
+        return missing(check, FailureKind.REFERENCE_INVALID, str(error))
+    except DamagedState as error:
+        return missing(check, FailureKind.SANDBOX_ERROR, str(error))
+    except Exception as error:  # noqa: BLE001 a judge that breaks decides nothing, and must not take the others with it
+        import traceback
+
+        cause = tuple(traceback.format_exception(error)[-3:])
+        return missing(check, FailureKind.VERIFIER_ERROR, f"{type(error).__name__}: {error}", cause=cause)
+
+
+async def judge_all(
+    checks: Sequence[Any], subject: Subject, deadline: Deadline, limits: Limits | None = None
+) -> tuple[Criterion, ...]:
+    """Judges all checks and returns their criteria in order. Never raises for what a file or a judge does."""
+    progress = _Progress(checks)
+    while progress.left:
+        jail = _jail(subject, progress, limits or Limits())
+        async for line in jail.lines(deadline, progress.end):
+            progress.feed(line)
+    return progress.criteria()
+
+
+def judge_all_sync(
+    checks: Sequence[Any], subject: Subject, deadline: Deadline, limits: Limits | None = None
+) -> tuple[Criterion, ...]:
+    """`judge_all` for programs without an event loop."""
+    progress = _Progress(checks)
+    while progress.left:
+        progress.end(_jail(subject, progress, limits or Limits()).run(deadline, progress.feed))
+    return progress.criteria()
