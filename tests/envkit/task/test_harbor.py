@@ -1,7 +1,7 @@
 """Against the real Harbor 0.26: it loads what we write, and reads every config as we do, field by field.
 
 Harbor's models are installed from PyPI into an environment of their own (its 100 other dependencies are not needed to
-read tasks) and asked through a pipe. `ENVKIT_TEST_HARBOR_PYTHON` names the Python of an environment that has it already.
+read tasks) and asked through a pipe. `ENVKIT_TEST_HARBOR_PYTHON` names the Python of one that has it already.
 """
 
 from __future__ import annotations
@@ -221,9 +221,13 @@ def test_harbor_loads_the_multi_step_directory_we_write(ask: Ask, tmp_path: Path
         ],
     )
     files = {
-        "steps/draft/instruction.md": "Draft.\n", "steps/final/instruction.md": "Finish.\n", "tests/test.sh": "exit 0\n",
-        "steps/final/tests/test.sh": "exit 0\n", "steps/draft/workdir/setup.sh": "true\n", "environment/Dockerfile": "FROM debian\n",
-    }  # fmt: skip
+        "steps/draft/instruction.md": "Draft.\n",
+        "steps/draft/workdir/setup.sh": "true\n",
+        "steps/final/instruction.md": "Finish.\n",
+        "steps/final/tests/test.sh": "exit 0\n",
+        "tests/test.sh": "exit 0\n",
+        "environment/Dockerfile": "FROM debian\n",
+    }
     task = write_task_dir(tmp_path / "memo", config, files)
 
     theirs = ask({"dir": str(task.dir)})

@@ -75,7 +75,13 @@ env = {LANG = "C"}
 skills_dir = "/skills"
 workdir = "/filesystem"
 network_mode = "public"
-healthcheck = {command = "true", interval_sec = 1, timeout_sec = 2, start_period_sec = 3, start_interval_sec = 4, retries = 5}
+[environment.healthcheck]
+command = "true"
+interval_sec = 1
+timeout_sec = 2
+start_period_sec = 3
+start_interval_sec = 4
+retries = 5
 [[environment.mcp_servers]]
 name = "docs"
 transport = "http"
@@ -156,9 +162,9 @@ def test_an_empty_file_is_a_task_with_harbors_defaults() -> None:
 MISTAKES = [
     ("[verifier]\n\ntimeout_secs = 3", 3, "unknown key 'timeout_secs' in [verifier] (did you mean 'timeout_sec'?)"),
     ("shcema_version = '1.4'", 1, "unknown key 'shcema_version' in the top level (did you mean 'schema_version'?)"),
-    ("[[steps]]\nname='a'\n[[steps]]\nname='b'\n[steps.agent]\ntimout_sec=1", 6, "in [steps[1].agent] (did you mean 'timeout_sec'?)"),
-    ("[environment]\nhealthcheck = {\n command='x', retrys=2 }".replace("\n command", " command"), 2, "'retries'"),
-    ("[environment]\n[[environment.mcp_servers]]\nname='x'\nurl='u'\ntransprot='sse'", 5, "(did you mean 'transport'?)"),
+    ("[[steps]]\nname='a'\n[[steps]]\nname='b'\n[steps.agent]\ntimout_sec=1", 6, "in [steps[1].agent] (did you mean"),
+    ("[environment]\nhealthcheck = { command='x', retrys=2 }", 2, "'retries'"),
+    ("[environment]\n[[environment.mcp_servers]]\nname='x'\nurl='u'\ntransprot='sse'", 5, "did you mean 'transport'?"),
     ("artifacts = [\n 'a',\n {sorce='b'},\n]", 3, "unknown key 'sorce' in [artifacts[1]] (did you mean 'source'?)"),
     ("[metadata]\nx=1\n[metadata.envkit]\ndificulty='easy'", 4, "(did you mean 'difficulty'?)"),
     ("[agent]\nzzz = 1", 2, "unknown key 'zzz' in [agent]; known keys: allowed_hosts, network_mode, timeout_sec, user"),
@@ -206,7 +212,7 @@ RULES = [
     ("artifacts = [{source='/x', service='-db'}]", "can't name a compose service"),
     ("[[verifier.collect]]\ncommand='x'\nservice=''", "can't name a compose service"),
     ("[[steps]]\nname='a'\n[[steps]]\nname='a'", "step name 'a' appears twice"),
-    ("[[steps]]\nname='caf\u00e9'\n[[steps]]\nname='CAFE\u0301'", "are one folder where case or Unicode form are ignored"),
+    ("[[steps]]\nname='caf\u00e9'\n[[steps]]\nname='CAFE\u0301'", "are one folder where case"),
     ("[[steps]]\nname='..'", "is a path"),
     ("[[steps]]\nname='a/b'", "is a path"),
     ("[[steps]]\nname=' '", "must not be empty"),
@@ -297,7 +303,7 @@ def test_free_metadata_and_env_maps_take_any_key() -> None:
 
 def test_deprecated_keys_become_their_successors_with_a_warning_that_has_a_line() -> None:
     toml = "version = '1.1'\n[environment]\nmemory = '2G'\nstorage = '512M'\nallow_internet = false\n"
-    with pytest.warns(DeprecationWarning) as warned:
+    with pytest.warns(DeprecationWarning, match="is deprecated") as warned:
         config = parse_task_toml(toml, file="t.toml")
     assert (config.schema_version, config.environment.memory_mb, config.environment.storage_mb) == ("1.1", 2048, 512)
     assert config.environment.network_mode == "no-network"
@@ -310,7 +316,7 @@ def test_deprecated_keys_become_their_successors_with_a_warning_that_has_a_line(
 
 
 def test_a_stated_network_policy_wins_over_the_deprecated_switch() -> None:
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="allow_internet"):
         config = parse_task_toml("[environment]\nallow_internet = true\nnetwork_mode = 'no-network'\n")
     assert config.environment.network_mode == "no-network"
 
