@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from envkit.failure import Boundary, EnvkitError, FailureKind
+from envkit.sandbox.home import cached, identity
 
 __all__ = ["compiled", "source"]
 
@@ -67,6 +68,10 @@ def fingerprint() -> str:
 @lru_cache(maxsize=4)
 def compiled(python: str) -> bytes:
     """The bundle as a .pyc of the interpreter at `python`. Raises `EnvkitError(SANDBOX_START)` where that can't run."""
+    return cached("supervisor", f"{fingerprint()}:{identity(python)}", lambda: _compile(python))
+
+
+def _compile(python: str) -> bytes:
     try:
         done = subprocess.run(
             [python, "-I", "-S", "-c", _COMPILE],

@@ -186,3 +186,37 @@ def _system(interpreter: Interpreter, packages: Path | None) -> list[str]:
         elif os.path.isdir(place) and not (place.startswith("/usr/local/") and prefix != "/usr/local"):
             out += ["--size", "4096", "--perms", "0555", "--tmpfs", place, "--remount-ro", place]
     return [*out, "--remount-ro", "/usr/local"]
+
+
+def probe(path: Path, root: bool) -> str | None:
+    """Starts an empty sandbox. Returns None when that works, else bubblewrap's words."""
+    command = [str(path), "--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    identity: dict[str, int | list[int]] = {"user": 40_000, "group": 40_000, "extra_groups": []} if root else {}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **identity)  # type: ignore[call-overload]
+    return None if done.returncode == 0 else (done.stderr.strip() or f"exit status {done.returncode}")
+
+
+#: A part of bubblewrap's words -> what to do.
+_REMEDIES = {
+    "No permissions to create": "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`, or on Ubuntu "
+    "24.04 and later `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; in Docker, add "
+    "`--security-opt seccomp=unconfined --security-opt apparmor=unconfined`",
+    "No space left on device": "allow more user namespaces: raise `sysctl user.max_user_namespaces`",
+    "setting up uid map": "allow user namespaces to unprivileged users: on Ubuntu 24.04 and later `sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0`",
+    "Can't mount proc": "this machine is a container that hides parts of /proc, where a sandbox can't mount its own; "
+    "in Docker, add `--security-opt systempaths=unconfined`",
+    "Creating new namespace failed": "allow user namespaces: raise `sysctl user.max_user_namespaces`; in Docker, add "
+    "`--security-opt seccomp=unconfined`",
+}
+
+
+def diagnose(words: str) -> CapabilityError | None:
+    """What bubblewrap's words mean for this machine; None where they mean nothing we know."""
+    for part, remedy in _REMEDIES.items():
+        if part.lower() in words.lower():
+            return CapabilityError(
+                f"this machine does not let bubblewrap isolate anything: {words}. To remedy: {remedy}. "
+                "sandbox='host' runs without isolation."
+            )
+    return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["home", "reachable_by_others"]
+__all__ = ["cached", "home", "identity", "reachable_by_others"]
 
 
 def home() -> Path:
@@ -31,3 +34,26 @@ def reachable_by_others(path: Path) -> bool:
         return all(parent.stat().st_mode & 0o001 for parent in path.parents)
     except OSError:
         return False
+
+
+def cached(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """What `make` gave for this key before, on this machine, or gives now; `key` must name everything it depends on."""
+    folder = home() / "cache"
+    path = folder / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        content = make()
+    folder.mkdir(mode=0o755, exist_ok=True)
+    fd, half = tempfile.mkstemp(prefix=".half-", dir=folder)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+    os.replace(half, path)
+    return content
+
+
+def identity(path: str) -> str:
+    """Changes when the file behind a path does."""
+    real = os.path.realpath(path)
+    found = os.stat(real)
+    return f"{path}:{real}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"

@@ -15,16 +15,15 @@ import itertools
 import math
 import os
 import socket
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from envkit.failure import CapabilityError, UserError
-from envkit.sandbox import bundle, bwrap, cgroup, registry
+from envkit.sandbox import bundle, bwrap, cgroup, doctor, registry, seccomp
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Capabilities, ProviderReport, SandboxSpec
+from envkit.sandbox.process import ProcessSandbox
 from envkit.sandbox.runtime import Interpreter, Runtime, ensure_runtime, find_interpreter
-from envkit.sandbox.supervised import SupervisedSandbox
 
 __all__ = ["LocalProvider", "LocalSandbox"]
 
@@ -64,17 +63,14 @@ def _next_uid() -> int:
     return _uid_base() + (os.getpid() * 61 + next(_counter)) % span
 
 
-class LocalSandbox(SupervisedSandbox):
+class LocalSandbox(ProcessSandbox):
     """One bubblewrap sandbox. Made by `LocalProvider.create`."""
 
     def __init__(self, spec: SandboxSpec, provider: LocalProvider) -> None:
         super().__init__(spec)
         self._provider = provider
-        self.id = registry.new_id()
-        self._process: subprocess.Popen[bytes] | None = None
         self._group: cgroup.Group | None = None
         self._oom_fd = -1
-        self._last_words = b""
 
     async def _launch(self) -> tuple[socket.socket, dict[str, Any]]:
         provider, spec = self._provider, self.spec
@@ -83,32 +79,20 @@ class LocalSandbox(SupervisedSandbox):
         interpreter, packages = provider.inside()
         root = os.geteuid() == 0
         uid = _next_uid() if root else os.getuid()
+        identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
         with contextlib.ExitStack() as stack:
-            ours, theirs = socket.socketpair()
-            stack.callback(theirs.close)
-            on_error = stack.enter_context(contextlib.ExitStack())
-            on_error.callback(ours.close)
             own_fds, agent_fds = self._make_cgroups(stack, tmpfs) if root else ([], [])
             files: dict[str, str | bytes] = {**_FILES, _SUPERVISOR: bundle.compiled(interpreter.path)}
             fds = {path: _memory_file(stack, content) for path, content in files.items()}
+            rules = seccomp.program()
+            rules_fd = None if rules is None else _memory_file(stack, rules)
             mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets))
-            inherited = [theirs.fileno(), *fds.values(), *own_fds, *agent_fds]
-            command = [str(bwrap.find(root)), *bwrap.arguments(mounts)]
-            command += ["--", interpreter.path, "-I", "-S", _SUPERVISOR, str(theirs.fileno())]
-            identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - no wait in it, and its parent must be this thread
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={},
-                cwd="/",
-                pass_fds=inherited,
+            options = [str(bwrap.find(root)), *bwrap.arguments(mounts, seccomp=rules_fd), "--"]
+            ours = self._spawn_supervisor(
+                lambda fd: [*options, interpreter.path, "-I", "-S", _SUPERVISOR, str(fd)],
+                [*fds.values(), *own_fds, *agent_fds, *([] if rules_fd is None else [rules_fd])],
                 **identity,
             )
-            assert self._process.stderr is not None
-            os.set_blocking(self._process.stderr.fileno(), False)
-            on_error.pop_all()
         return ours, {
             "op": "setup",
             "own_cgroup_fds": own_fds,
@@ -144,26 +128,11 @@ class LocalSandbox(SupervisedSandbox):
             return 0
         return cgroup.oom_kills(os.pread(self._oom_fd, 4096, 0).decode())
 
-    def _explain(self) -> str:
-        process = self._process
-        if process is None or process.stderr is None:
-            return ""
-        with contextlib.suppress(OSError, ValueError):
-            while piece := process.stderr.read(65536):
-                self._last_words = (self._last_words + piece)[-8192:]
-        words = self._last_words.decode(errors="replace").strip()
-        return f"it said: {words}" if words else ""
+    def _diagnose(self, error: Exception) -> Exception:
+        return bwrap.diagnose(str(error)) or error
 
     async def _destroy(self) -> None:
-        process = self._process
-        if process is not None:
-            # Our end of the connection is closed: the supervisor leaves, and its whole pid namespace with it.
-            if not await _ended(process, 3.0):
-                process.kill()
-                await _ended(process, 3.0)
-            self._explain()
-            if process.stderr is not None:
-                process.stderr.close()
+        await self._end_process()
         if self._oom_fd >= 0:
             os.close(self._oom_fd)
             self._oom_fd = -1
@@ -178,23 +147,6 @@ class LocalSandbox(SupervisedSandbox):
                 return  # the record stays: collect() tries again
         if os.geteuid() == 0:
             registry.forget(self.id)
-
-
-async def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Waits for a child process without a thread. Returns whether it has ended."""
-    if process.poll() is not None:
-        return True
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    fd = os.pidfd_open(process.pid)
-    try:
-        loop.add_reader(fd, ended.set)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), timeout_s)
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-    return process.poll() is not None
 
 
 def _memory_file(stack: contextlib.ExitStack, content: str | bytes) -> int:
@@ -314,7 +266,8 @@ class LocalProvider:
         return LocalSandbox(spec, self)
 
     def doctor(self) -> ProviderReport:
-        raise NotImplementedError
+        """Probes each thing a sandbox needs; starts one bubblewrap process."""
+        return doctor.report(self)
 
     def collect(self, *, dry_run: bool = False) -> list[str]:
         return registry.collect(self.name, dry_run=dry_run)

@@ -26,7 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from envkit.failure import CapabilityError
-from envkit.sandbox.home import home, reachable_by_others
+from envkit.sandbox.home import cached, home, identity, reachable_by_others
 
 __all__ = ["REQUIREMENTS", "Interpreter", "Runtime", "ensure_runtime", "find_interpreter", "find_runtime"]
 
@@ -67,8 +67,7 @@ _IMPORTS = "openpyxl, docx, pptx, pdfplumber, pypdf, pandas, numpy, matplotlib, 
 _OLDEST = (3, 11)
 _BUILD_S = 1200.0
 _PROBE = (
-    "import json, site, sys, sysconfig; print(json.dumps([list(sys.version_info[:3]), sys.base_prefix,"
-    " site.getsitepackages(), sysconfig.get_platform()]))"
+    "import json, site, sys; print(json.dumps([list(sys.version_info[:3]), sys.base_prefix, site.getsitepackages()]))"
 )
 
 
@@ -127,9 +126,12 @@ def _probe(candidate: str) -> Interpreter | str:
         return "not there"
     if not reachable_by_others(real):
         return f"{real} can't be read by other users"
+
+    def ask() -> bytes:
+        return subprocess.run([candidate, "-I", "-c", _PROBE], capture_output=True, timeout=30, check=True).stdout
+
     try:
-        done = subprocess.run([candidate, "-I", "-c", _PROBE], capture_output=True, timeout=30, check=True)
-        version, prefix, site_packages, _ = json.loads(done.stdout)
+        version, prefix, site_packages = json.loads(cached("python", identity(candidate) + _PROBE, ask))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return f"it does not run ({error})"
     if tuple(version) < _OLDEST:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from envkit.deadline import Deadline
-from envkit.failure import Boundary, CapabilityError, DeadlineExceeded, EnvkitError, FailureKind, SandboxDied
+from envkit.failure import Boundary, CapabilityError, DeadlineExceeded, EnvkitError, FailureKind, SandboxDied, UserError
 from envkit.sandbox.base import (
     APPS_DATA,
     FILESYSTEM,
@@ -106,6 +106,10 @@ class SupervisedSandbox:
         """What is known about a supervisor that vanished: its last words, its exit status."""
         return ""
 
+    def _diagnose(self, error: Exception) -> Exception:
+        """A better word for why it did not start; a `CapabilityError` is raised as it is."""
+        return error
+
     def _inside(self, path: str) -> str:
         """The path as the supervisor knows it."""
         return path
@@ -140,8 +144,9 @@ class SupervisedSandbox:
                 raise EnvkitError(f"its supervisor refused to start: {response.get('message', response)}")
         except (EnvkitError, OSError) as error:
             await self.stop()
-            if isinstance(error, CapabilityError):
-                raise
+            known = self._diagnose(error)
+            if isinstance(known, UserError):
+                raise known from (None if known is error else error)
             raise EnvkitError(
                 f"the sandbox did not start: {error}", kind=FailureKind.SANDBOX_START, boundary=Boundary.SANDBOX
             ) from error
@@ -386,7 +391,7 @@ class SupervisedSandbox:
         stream = self._open(
             {
                 "op": "snapshot",
-                "paths": [self._inside(path) for path in paths],
+                "paths": list(paths),
                 "most": self.spec.max_snapshot_mb << 20,
                 "timeout_s": self._limit(deadline),
             }

@@ -43,6 +43,7 @@ class Supervisor:
         self._confinement = child.Confinement()
         self._env: dict[str, str] = {}
         self._cwd = "/"
+        self._root = ""
         self._modules: dict[str, ModuleType] = {}
         self._kill_all: list[tuple[int, int]] = []
         os.set_blocking(connection, False)
@@ -189,6 +190,7 @@ class Supervisor:
         self._confinement = child.Confinement(cgroup_fds, rlimits, request["oom_score"])
         self._env = request["env"]
         self._cwd = request["cwd"]
+        self._root = request.get("root", "")
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._respond(stream, {"ok": True, "version": wire.VERSION, "python": ".".join(map(str, sys.version_info[:3]))})
@@ -247,7 +249,9 @@ class Supervisor:
         self._work(stream, request, lambda stdin, stdout: unpack.unpack(stdin, request["to"]), stdin=True)
 
     def _op_snapshot(self, stream: int, request: dict[str, Any]) -> None:
-        self._work(stream, request, lambda stdin, stdout: pack.pack(stdout, request["paths"], request["most"]))
+        self._work(
+            stream, request, lambda stdin, stdout: pack.pack(stdout, request["paths"], request["most"], self._root)
+        )
 
     def _op_download(self, stream: int, request: dict[str, Any]) -> None:
         self._work(stream, request, lambda stdin, stdout: pack.fetch(stdout, request["path"], request["most"]))

@@ -110,8 +110,9 @@ def _open(name: bytes, folder: int | None, flags: int, found: os.stat_result, pa
 
 
 class _Walk:
-    def __init__(self, writer: _Writer | None, most: int) -> None:
+    def __init__(self, writer: _Writer | None, most: int, outer: str) -> None:
         self._out = writer
+        self._outer = os.fsencode(outer)
         self._most = most
         self.size = 2 * _BLOCK
 
@@ -121,9 +122,9 @@ class _Walk:
             raise TooBig(f"the files come to more than {self._most >> 20} MiB")
 
     def tree(self, root: str) -> None:
-        path = os.fsencode(root)
+        path = self._outer + os.fsencode(root)
         found = os.lstat(path)
-        name = path.strip(b"/")
+        name = os.fsencode(root).strip(b"/")
         if not stat.S_ISDIR(found.st_mode):
             self._entry(path, name, found, None)
             return
@@ -202,19 +203,21 @@ class _Walk:
         self._put(bytes(-size % _BLOCK))
 
 
-def pack(target: int, paths: list[str], most: int) -> dict[str, Any]:
+def pack(target: int, paths: list[str], most: int, outer: str = "") -> dict[str, Any]:
     """Writes a tar of the trees to `target`; at most `most` bytes, which is found out before the first is written.
+
+    Paths lie below the folder `outer`, which members' names leave out.
 
     Raises:
         TooBig: It would be larger.
         Incomplete: Something could not be read, or changed meanwhile.
         FileNotFoundError: One of `paths` is not there.
     """
-    measure = _Walk(None, most)
+    measure = _Walk(None, most, outer)
     for path in paths:
         measure.tree(path)
     writer = _Writer(target, most)
-    walk = _Walk(writer, most)
+    walk = _Walk(writer, most, outer)
     for path in paths:
         walk.tree(path)
     walk._put(bytes(2 * _BLOCK))
