@@ -38,7 +38,7 @@ class ActionSpace(gymnasium.Space[Any]):
     def contains(self, x: Any) -> bool:
         try:
             AssistantMessage.coerce(x)
-        except (ValueError, TypeError):
+        except UserError:
             return False
         return True
 

@@ -10,7 +10,9 @@ import json
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from envkit.failure import UserError
 
 __all__ = [
     "AssistantMessage",
@@ -136,13 +138,39 @@ class AssistantMessage(_Frozen):
         return out
 
     @classmethod
+    def from_openai(cls, message: dict[str, Any]) -> AssistantMessage:
+        """Reads the Chat Completions form of an assistant message. Calls that can't be parsed are kept as such."""
+        calls = []
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            function = call.get("function") or {}
+            raw = function.get("arguments")
+            text = raw if isinstance(raw, str) else json.dumps(raw if raw is not None else {}, ensure_ascii=False)
+            calls.append(ToolCall.parse(str(call.get("id") or f"call-{number}"), str(function.get("name")), text))
+        return cls(
+            text=message.get("content") or "",
+            tool_calls=tuple(calls),
+            reasoning=message.get("reasoning_content"),
+        )
+
+    @classmethod
     def coerce(cls, action: AssistantMessage | dict[str, Any] | str) -> AssistantMessage:
-        """Accepts what `Env.step` accepts: a message, its dict, or a plain string (text without tool calls)."""
+        """Accepts what `Env.step` accepts: a message, its dict (ours or OpenAI's), or a plain string.
+
+        Raises:
+            UserError: It is none of these; says what is wrong with it.
+        """
         if isinstance(action, AssistantMessage):
             return action
         if isinstance(action, str):
             return cls(text=action, raw=action)
-        return cls.model_validate(action)
+        if not isinstance(action, dict):
+            raise UserError(f"an action is an AssistantMessage, its dict or a string, found {type(action).__name__}")
+        try:
+            if "content" in action or "role" in action:
+                return cls.from_openai(action)
+            return cls.model_validate(action)
+        except (ValidationError, AttributeError, TypeError) as error:
+            raise UserError(f"not an assistant message: {error}") from error
 
 
 class ObservationKind(StrEnum):

@@ -77,8 +77,8 @@ class EnvPool:
         """Hands an action to the env that is waiting for one. Returns at once."""
         if index not in self._awaited:
             raise UserError(f"env {index} is not waiting for an action; waiting: {sorted(self._awaited)}")
-        self._awaited.remove(index)
         message = AssistantMessage.coerce(action)
+        self._awaited.remove(index)
         asyncio.run_coroutine_threadsafe(self._step(index, message), loop.start())
 
     def close(self) -> None:

@@ -170,7 +170,7 @@ async def test_a_daemon_of_the_agents_is_dead_before_verification(env: AsyncEnv)
     await env.reset()
     await env.step(
         bash(
-            "nohup setsid bash -c 'while true; do echo \"total: 6\" > /filesystem/report.txt; rm -f /filesystem/report.txt;"
+            'nohup setsid bash -c \'while true; do echo "total: 6" > /filesystem/report.txt; rm -f /filesystem/report.txt;'
             " sleep 0.01; done' >/dev/null 2>&1 & echo started"
         )
     )
@@ -190,7 +190,7 @@ async def test_a_broken_verifier_file_gives_no_reward(tmp_path: Path) -> None:
 
 
 async def test_a_test_script_decides_and_its_lack_of_a_reward_is_no_reward(tmp_path: Path) -> None:
-    good = 'test "$(cat /filesystem/report.txt)" = ok && echo 0.75 > /logs/verifier/reward.txt\n'
+    good = 'test "$(cat /filesystem/report.txt)" = ok && echo 0.75 > /logs/verifier/reward.txt; true\n'
     env = make(write_pack(tmp_path / "p", script=good))
     await env.reset()
     await env.step(bash("echo ok > report.txt"))

@@ -141,7 +141,7 @@ def test_the_pool_serves_whoever_is_ready_and_a_fault_ends_only_its_own(root: Pa
     ids = [str(root / "six"), str(broken), str(root / "task-v12")]
     ends: dict[int, float | None] = {}
     slowed: list[bool] = []
-    slow = {"id": "1", "name": "bash", "arguments": {"command": "sleep 0.3"}}
+    slow = {"tool_calls": [{"id": "1", "name": "bash", "arguments": {"command": "sleep 0.3"}}]}
     with envkit.EnvPool(ids, concurrency=2) as pool:
         for item in pool:
             if "failure" in item.info:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from envkit.failure import UserError
 from envkit.messages import AssistantMessage, StopReason, ToolCall, Usage
 
 
@@ -17,9 +18,23 @@ def test_a_plain_string_is_text_without_calls() -> None:
     assert (message.text, message.tool_calls) == ("42", ())
 
 
-def test_a_dict_is_checked() -> None:
-    with pytest.raises(ValidationError):
-        AssistantMessage.coerce({"text": "x", "tool_call": []})
+@pytest.mark.parametrize(
+    "action", [{"text": "x", "tool_call": []}, {"role": "assistant", "tool_calls": ["x"]}, 3, None]
+)
+def test_what_is_no_message_is_the_users_mistake(action: Any) -> None:
+    with pytest.raises(UserError):
+        AssistantMessage.coerce(action)
+
+
+def test_the_openai_form_is_accepted_and_round_trips() -> None:
+    message = AssistantMessage(text="t", tool_calls=(ToolCall.parse("1", "bash", '{"command": "ls"}'),))
+    assert AssistantMessage.coerce(message.to_openai()) == message
+    broken = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "function": {"name": "x", "arguments": "{"}}],
+    }
+    assert AssistantMessage.coerce(broken).tool_calls[0].error
 
 
 def test_a_message_survives_its_json_form() -> None:
