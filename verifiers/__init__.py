@@ -1,8 +1,8 @@
 """Verifiers: typed checks on the files and the answer that an agent leaves, and task scripts.
 
-`ChecksVerifier` judges by `tests/verifier.toml` (`schema.py` is the reference), `ScriptVerifier` runs `tests/test.sh`;
-`portable.py` packs the typed checks so that they run inside a task's container. Importing this package is cheap; `preload()`
-imports the parsers, for a server that forks.
+`ChecksVerifier` judges by `tests/verifier.toml` (`schema.py` is the reference), `ScriptVerifier` runs
+`tests/test.sh`; `portable.py` packs the typed checks so that they run inside a task's container. Importing this
+package is cheap; `preload()` imports the parsers, for a server that forks.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """The verifier of typed checks: reads `tests/verifier.toml` and judges the final state and the answer by it.
 
-The agent's files are opened only in a confined child process. What is wrong with them fails a criterion and says so; what is
-wrong with the checks, the initial state or ourselves leaves a criterion without a verdict, and the verdict without a reward.
+The agent's files are opened only in a confined child process. What is wrong with them fails a criterion and says so;
+what is wrong with the checks, the initial state or ourselves leaves a criterion without a verdict, and the verdict
+without a reward.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from envkit.failure import Boundary, Failure, FailureKind, UserError
-from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 from envkit.verifiers.run import Subject, judge_all
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import verdict_of
+
+from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
 

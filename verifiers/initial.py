@@ -1,8 +1,8 @@
 """What of the initial state a set of checks needs, and how it is gathered.
 
-The initial state is the task's own and trusted; it is read before the judging process gives up its rights, and only as far
-as needed: contents where a judge compares inside files (mail, chat, calendar), digests where it compares whole files. The
-same selection, as an archive, travels with a task that other programs run (`portable.py`).
+The initial state is the task's own and trusted; it is read before the judging process gives up its rights, and only
+as far as needed: contents where a judge compares inside files (mail, chat, calendar), digests where it compares whole
+files. The same selection, as an archive, travels with a task that other programs run (`portable.py`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envkit.office.problem import Problem, Unreadable
 from envkit.verifiers.schema import CalendarCheck, ChatCheck, FileCheck, MailCheck, UnchangedCheck
 from envkit.verifiers.tree import MemoryTree, matches, walk_folder
+
+from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["Needs", "from_archive", "gather", "needs_of", "to_archive"]
 

@@ -1,8 +1,8 @@
 """A forked process in which files that nobody vouches for are parsed.
 
-The child leads its own process group, has no network, no more rights than `nobody` where the parent is root, and limits on
-memory, processor time, open files and the size of files it writes. It sends lines of JSON to the parent, bounded in sum. It
-is killed with its whole group at the deadline, and dies with its parent. Used by `run.py`.
+The child leads its own process group, has no network, no more rights than `nobody` where the parent is root, and
+limits on memory, processor time, open files and the size of files it writes. It sends lines of JSON to the parent,
+bounded in sum. It is killed with its whole group at the deadline, and dies with its parent. Used by `run.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import lxml
 
@@ -78,9 +79,11 @@ class Ended:
 
 @dataclass
 class Jail:
-    """One child process. `prepare` runs with the parent's rights and opens what the work needs; `work` runs without them.
+    """One child process. `prepare` runs with the parent's rights and opens what the work needs; `work` runs without
+    them.
 
-    Both get this object: `say(line)` sends a line, `rest()` starts a new allowance of processor time. What `prepare` raises is
+    Both get this object: `say(line)` sends a line, `rest()` starts a new allowance of processor time. What `prepare`
+    raises is
     sent as a line by nobody: it must report its own failures.
     """
 
@@ -164,8 +167,8 @@ class Jail:
         self.rest()
 
     async def lines(self, deadline: Deadline, ended: Callable[[Ended], None]) -> AsyncIterator[bytes]:
-        """Starts the child and yields its lines as they come; `ended` is told how it ended. The child is gone afterwards,
-        however this is left."""
+        """Starts the child and yields its lines as they come; `ended` is told how it ended. The child is gone
+        afterwards, however this is left."""
         child, read_end = self._fork()
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MAX_OUTPUT)
@@ -229,7 +232,7 @@ class Jail:
 async def _reap_soon(child: int) -> int | None:
     """The status of a child whose pipe has closed; None when it lingers."""
     for _ in range(200):
-        pid, status = os.waitpid(child, os.WNOHANG)
+        pid, status = os.waitpid(child, os.WNOHANG)  # noqa: ASYNC222 WNOHANG returns at once
         if pid:
             return os.waitstatus_to_exitcode(status)
         await asyncio.sleep(0.005)
@@ -253,7 +256,8 @@ def _kill(child: int, grace_s: float = 0.0) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _libc():  # type: ignore[no-untyped-def]  # noqa: ANN202 a ctypes library
+def _libc() -> Any:
+    """The C library, None where it can't be loaded."""
     import ctypes
 
     try:
@@ -262,22 +266,23 @@ def _libc():  # type: ignore[no-untyped-def]  # noqa: ANN202 a ctypes library
         return None
 
 
-def _leave_network(libc: object) -> None:
-    """Moves into an empty network of its own. Where the kernel refuses (inside some containers), parsers that never open
-    a socket are what remains."""
+def _leave_network(libc: Any) -> None:
+    """Moves into an empty network of its own. Where the kernel refuses (inside some containers), parsers that never
+    open a socket are what remains."""
     if libc is None:
         return
     flags = _CLONE_NEWNET if os.geteuid() == 0 else _CLONE_NEWUSER | _CLONE_NEWNET
-    libc.unshare(flags)  # type: ignore[attr-defined]
+    libc.unshare(flags)
 
 
-def _become_nobody(libc: object, *, may_read: bool) -> None:
+def _become_nobody(libc: Any, *, may_read: bool) -> None:
     """Gives up root for good. With `may_read`, the right to read any file is kept: modules and data of a Python that is
-    installed in somebody's home are still loaded later on. Nothing can be written with it, and nothing be sent anywhere."""
+    installed in somebody's home are still loaded later on. Nothing can be written with it, and nothing be sent
+    anywhere."""
     import ctypes
 
     if may_read and libc is not None:
-        libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)  # type: ignore[attr-defined]
+        libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
     os.setresuid(_NOBODY, _NOBODY, _NOBODY)
@@ -285,7 +290,7 @@ def _become_nobody(libc: object, *, may_read: bool) -> None:
         kept = _CAP_DAC_READ_SEARCH if may_read else 0
         header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
         # Effective, permitted and inheritable sets: the low and then the high 32 capabilities.
-        libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0))  # type: ignore[attr-defined]
+        libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0))
 
 
 @lru_cache(maxsize=1)

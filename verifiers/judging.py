@@ -1,8 +1,9 @@
 """What the judges of all kinds share: the state they look at, how files are loaded, and what they say.
 
-A judge looks at one check and returns `Finding`s' raw material: a list of `Miss`es (empty = passed) and the evidence. Whose
-fault something is, is decided here and nowhere else: a file of the final state that can't be read is the agent's
-(`AgentFault`, the criterion fails), one of the initial state is the task's (`ReferenceFault`, there is no verdict).
+A judge looks at one check and returns `Finding`s' raw material: a list of `Miss`es (empty = passed) and the evidence.
+Whose fault something is, is decided here and nowhere else: a file of the final state that can't be read is the
+agent's (`AgentFault`, the criterion fails), one of the initial state is the task's (`ReferenceFault`, there is no
+verdict).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from envkit.failure import Boundary, Failure, FailureKind
-from envkit.office.problem import Problem, Unreadable
-from envkit.verifier import Criterion, Outcome
 from envkit.verifiers.numbers import misses_of_number
 from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
 from envkit.verifiers.tree import DamagedState, FileState, Tree
+
+from envkit.failure import Boundary, Failure, FailureKind
+from envkit.office.problem import Problem, Unreadable
+from envkit.verifier import Criterion, Outcome
 
 __all__ = ["AgentFault", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
 
@@ -98,7 +100,7 @@ class Context:
             raise AgentFault(f"/{path}: reading it takes more memory than is allowed", where="/" + path) from error
         except RecursionError as error:
             raise AgentFault(f"/{path}: it is nested too deeply to be read", where="/" + path) from error
-        except Exception as error:  # noqa: BLE001 a parser on a file that somebody else made may raise anything
+        except Exception as error:
             message = f"/{path}: the file breaks its parser: {type(error).__name__}: {error}"
             raise AgentFault(message[:MAX_SHOWN], where="/" + path) from error
         finally:

@@ -61,8 +61,10 @@ _RATIO_WORDS: dict[str, str] = {
 }  # fmt: skip
 #: Words for quantities that are certainly no money.
 _OTHER_UNITS = frozenset(
-    "x day days week weeks month months year years hour hours minute minutes second seconds page pages slide slides".split()
-)
+    word + plural
+    for word in ("day", "week", "month", "year", "hour", "minute", "second", "page")
+    for plural in ("", "s")
+) | {"x"}
 
 
 def _any_of(words: Sequence[str]) -> str:
@@ -76,8 +78,9 @@ _BEFORE = re.compile(
 )
 _SCALE = re.compile(rf"(\s?)({_any_of(list(_SCALE_WORDS))})\.?(?![a-z0-9])", re.IGNORECASE)
 _RATIO = re.compile(rf"(?:\s?[- ]?)({_any_of(list(_RATIO_WORDS))})(?![a-z0-9])", re.IGNORECASE)
+_MONEY_WORDS = [s for s in _SPELLED if s[0].isascii() and s[0].isalpha()]
 _AFTER = re.compile(
-    rf"\s?[-]?(?:({_any_of(_SYMBOLS)})|({_any_of([s for s in _SPELLED if s[0].isascii() and s[0].isalpha()])})(?![a-z0-9]))",
+    rf"\s?[-]?(?:({_any_of(_SYMBOLS)})|({_any_of(_MONEY_WORDS)})(?![a-z0-9]))",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\s?-?([a-z]+)", re.IGNORECASE)
@@ -102,7 +105,10 @@ _CORES: dict[str, re.Pattern[str]] = {
     ),
 }
 
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
 #: What looks like numbers and states none: replaced by spaces before candidates are sought.
 _MASKS = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE)
@@ -125,7 +131,8 @@ _MARKER = re.compile(
     rf"^[ \t]*(?:[-+•·–—]\s+)?(\d{{1,3}}[.)])[ \t]+(?=\S)(?!(?:{_any_of([*_SCALE_WORDS, *_RATIO_WORDS])})\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-#: Words after which a number in parentheses is a negative one ("a result of (12.4)") and not an aside ("profit (12.4)").
+#: Words after which a number in parentheses is a negative one ("a result of (12.4)") and not an aside ("profit
+#: (12.4)").
 _LEADS = re.compile(
     r"(?:^|[:=|\t~≈]|\b(?:is|was|are|were|of|at|to|be|by|from|and|or|about|approximately|roughly))\s*$", re.IGNORECASE
 )
@@ -341,7 +348,8 @@ def _read(core: str, decimal: Decimal) -> float | None:
 
 
 def read_number(text: str, decimal: Decimal = "auto") -> float | None:
-    """A table cell's text as one number (`EUR 12.4m` is 12,400,000, `(3.1)` is -3.1, `5%` is 0.05), None if it isn't one."""
+    """A table cell's text as one number (`EUR 12.4m` is 12,400,000, `(3.1)` is -3.1, `5%` is 0.05), None if it isn't
+    one."""
     found = [c for c in find_numbers(text, decimal) if not c.part]
     if len(found) != 1:
         return None

@@ -15,7 +15,7 @@ from envkit.verifiers.values import NamesSpec, TextRules
 
 __all__ = ["Miss", "find_phrase", "fold", "misses_of_names", "misses_of_rules", "normalise", "same_text"]
 
-#: Characters of a text that patterns and phrases look at; more is cut off and said so by nobody, as no office text has it.
+#: Characters of a text that patterns and phrases look at; what lies beyond is not seen.
 MAX_CHARACTERS = 2_000_000
 
 _PLAIN = str.maketrans(
@@ -54,7 +54,8 @@ def same_text(left: str, right: str) -> bool:
 
 
 def find_phrase(text: str, phrase: str, case_sensitive: bool = False) -> int:
-    """Where `phrase` stands in `text` as whole words, or -1. `text` must be normalised; the phrase is normalised here."""
+    """Where `phrase` stands in `text` as whole words, or -1. `text` must be normalised; the phrase is normalised
+    here."""
     wanted = normalise(phrase)
     if not wanted:
         return -1

@@ -1,8 +1,9 @@
 """Typed checks for other programs: packs them so that a task directory runs under Harbor as it is.
 
-`write_tests` puts three files beside a task's `verifier.toml`: `test.sh`, which Harbor runs; `envkit-verify.pyz`, a zip
-application made of exactly the modules of ours that judging needs (no fork of them); and `initial.tar` where checks compare with
-the initial state. All are the same bytes for the same input. Third-party packages (`REQUIREMENTS`) come from the image.
+`write_tests` puts three files beside a task's `verifier.toml`: `test.sh`, which Harbor runs; `envkit-verify.pyz`, a
+zip application made of exactly the modules of ours that judging needs (no fork of them); and `initial.tar` where
+checks compare with the initial state. All are the same bytes for the same input. Third-party packages
+(`REQUIREMENTS`) come from the image.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ REQUIREMENTS = (
     "tzdata",
 )
 _ENTRY = "envkit.verifiers.portable_main"
-_MAIN = f'"""Judges a task\'s final state by its typed checks."""\n\nfrom {_ENTRY} import main\n\nraise SystemExit(main())\n'
+_MAIN = f"from {_ENTRY} import main\n\nraise SystemExit(main())\n"
 _PACKAGE = '"""The part of envkit that judges typed checks."""\n'
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -86,7 +87,8 @@ def _exists(module: str) -> bool:
 
 
 def modules() -> tuple[str, ...]:
-    """The modules of ours that judging needs, sorted: what the entry point and the judges import, and their packages."""
+    """The modules of ours that judging needs, sorted: what the entry point and the judges import, and their
+    packages."""
     todo, seen = [_ENTRY, *(module for module, _ in JUDGES.values())], {"envkit"}
     while todo:
         module = todo.pop()
@@ -116,7 +118,8 @@ def build_application() -> bytes:
 
 
 def test_script() -> str:
-    """The text of `tests/test.sh`. Python runs isolated: nothing in the working directory or the user's site takes part."""
+    """The text of `tests/test.sh`. Python runs isolated: nothing in the working directory or the user's site takes
+    part."""
     return f"#!/bin/bash\nset -eu\nexec python3 -I /tests/{APPLICATION}\n"
 
 

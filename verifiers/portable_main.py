@@ -1,8 +1,9 @@
 """The typed checks as a program that runs inside a task's own container. Entry point of what `portable.py` packs.
 
-Reads `/tests/verifier.toml`, the live trees `/filesystem` and `/.apps_data`, `/tests/initial.tar` where checks compare with the
-initial state, and the final answer from `/logs/agent`. Writes `/logs/verifier/reward.json` and `criteria.json`, and exits with
-0. Without a whole verdict it writes no reward, says why, and exits with 1. The code that judges is the same as outside.
+Reads `/tests/verifier.toml`, the live trees `/filesystem` and `/.apps_data`, `/tests/initial.tar` where checks
+compare with the initial state, and the final answer from `/logs/agent`. Writes `/logs/verifier/reward.json` and
+`criteria.json`, and exits with 0. Without a whole verdict it writes no reward, says why, and exits with 1. The code
+that judges is the same as outside.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from envkit.deadline import Deadline
-from envkit.failure import UserError
-from envkit.office.problem import Problem, Unreadable
-from envkit.verifier import Verdict
 from envkit.verifiers.initial import Needs, from_archive
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import verdict_of
 from envkit.verifiers.tree import ROOTS, MemoryTree
+
+from envkit.deadline import Deadline
+from envkit.failure import UserError
+from envkit.office.problem import Problem, Unreadable
+from envkit.verifier import Verdict
 
 __all__ = ["answer_of", "main"]
 

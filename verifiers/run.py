@@ -1,8 +1,9 @@
 """Judging a whole set of checks, isolated, without one check's crash costing the others.
 
-All checks are judged in one confined child (`jail.py`), which reports each start, each file it opens and each result. If it
-dies, the check at work is decided by whose file it was reading, and the rest goes on in a new child. A file that broke its
-parser is not opened again. Used by `checks_verifier.py` (asynchronously) and `portable.py` (as a program).
+All checks are judged in one confined child (`jail.py`), which reports each start, each file it opens and each result.
+If it dies, the check at work is decided by whose file it was reading, and the rest goes on in a new child. A file
+that broke its parser is not opened again. Used by `checks_verifier.py` (asynchronously) and `portable.py` (as a
+program).
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envkit.deadline import Deadline
-from envkit.failure import FailureKind
-from envkit.office.problem import Unreadable
-from envkit.verifier import Criterion
 from envkit.verifiers.initial import Needs, gather, needs_of
 from envkit.verifiers.jail import Ended, Jail, Limits
 from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault, criterion_of, missing
 from envkit.verifiers.kinds import judge
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.tree import DamagedState, MemoryTree, TarTree
+
+from envkit.deadline import Deadline
+from envkit.failure import FailureKind
+from envkit.office.problem import Unreadable
+from envkit.verifier import Criterion
 
 __all__ = ["Subject", "judge_all", "judge_all_sync"]
 

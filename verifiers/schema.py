@@ -23,9 +23,9 @@ is_formula = true
 ```
 
 Each kind is a class below; its docstring is the reference of its keys. Every check has `id` (unique), `kind`,
-`description`, `weight` (default 1; 0 = for information) and `gate` (a failed gate makes the reward 0). Everything a check
-says must hold for it to pass. Unknown keys are errors with a suggestion and the line. Used by the checks verifier, by
-`envkit check` and by task packs.
+`description`, `weight` (default 1; 0 = for information) and `gate` (a failed gate makes the reward 0). Everything a
+check says must hold for it to pass. Unknown keys are errors with a suggestion and the line. Used by the checks
+verifier, by `envkit check` and by task packs.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class _Compared(Spec):
     """A value and how closely it must be met; shared by everything that looks at one cell.
 
     Attributes:
-        value: The expected value. Its TOML type is the type the cell must have: a number is not met by text that looks like
-            one (unless `text_number = true`), `true` not by 1, a date only by a date cell (or ISO text in a csv).
+        value: The expected value. Its TOML type is the type the cell must have: a number is not met by text that
+            looks like one (unless `text_number = true`), `true` not by 1, a date only by a date cell (or ISO text in
+            a csv).
         any_of: Instead of `value`: several, any of which will do, e.g. `[12.4, 12400000]` or `[0.124, 12.4]`.
         abs_tol, rel_tol: Tolerance of numbers; the larger holds; with neither, relative 1e-6 (absolute 1e-9 for 0).
         text_number: Also accept a number stored as text (always so in docx, pptx and csv, where everything is text).
@@ -132,8 +133,9 @@ class TableCell(Place, _Compared, TextRules):
 class AnswerCheck(_TextCheck):
     """The final answer: the text of the agent's last message.
 
-    Keys: `number = {...}` / `numbers = [{...}, ...]` (`values.NumberSpec`), the phrase rules `contains`, `contains_any`,
-    `not_contains`, `regex`, `not_regex` (`values.TextRules`), `names = {...}` (`values.NamesSpec`), `max_words`.
+    Keys: `number = {...}` / `numbers = [{...}, ...]` (`values.NumberSpec`), the phrase rules `contains`,
+    `contains_any`, `not_contains`, `regex`, `not_regex` (`values.TextRules`), `names = {...}` (`values.NamesSpec`),
+    `max_words`.
     """
 
     kind: Literal["answer"]
@@ -153,8 +155,8 @@ class FileCheck(_Check):
         path: The file.
         exists: False: it must not be there (nothing else may be asked then).
         min_bytes, max_bytes: Its size.
-        valid: Its content really is what its extension says: xlsx, xlsm, docx, pptx and pdf are opened; csv, json, toml,
-            ics, mbox and text files are decoded. On by default.
+        valid: Its content really is what its extension says: xlsx, xlsm, docx, pptx and pdf are opened; csv, json,
+            toml, ics, mbox and text files are decoded. On by default.
         unchanged: Byte for byte as in the initial state.
         changed: Not as in the initial state (or not there at the start).
         same_as: Byte for byte equal to this file of the initial state (a copy or a move).
@@ -189,8 +191,7 @@ class CellCheck(_Check, Place, _Compared, TextRules):
     that the program which saved it cached; where there is none either, the value is unknown and fails every comparison.
 
     Attributes:
-        sheet: Name, compared without case and outer spaces. Without it: the only visible sheet that has the labels, or
-            the first visible sheet for an address.
+        sheet: Name, compared without case and outer spaces. Without it: the first visible sheet (that has the labels).
         cell: An address like `B7`; or `name`, a defined name of one cell; or the labels of `values.Place`.
         value, any_of, abs_tol, rel_tol, text_number, blank: see above. Text is compared without case and outer spaces.
         contains ...: Phrase rules on the cell's text.
@@ -383,8 +384,8 @@ class CsvCheck(_Check, _Compared, TextRules):
     Attributes:
         columns: Columns that must be there; `exact_columns`: these, in this order, and no others.
         rows, min_rows, max_rows: Filled rows below the header.
-        where: Which row, by its key: `{Customer = "Acme"}`; all must match and exactly one row may. Names of columns and
-            texts are compared without case and outer spaces, numbers as numbers.
+        where: Which row, by its key: `{Customer = "Acme"}`; all must match and exactly one row may. Names of columns
+            and texts are compared without case and outer spaces, numbers as numbers.
         column: The column looked at, in that row (`value`, `any_of`, `blank`, phrase rules) or as a whole (`sum`,
             `values`).
         sum: The sum of the column's numbers.
@@ -398,7 +399,7 @@ class CsvCheck(_Check, _Compared, TextRules):
     rows: int | None = Field(default=None, ge=0)
     min_rows: int | None = Field(default=None, ge=0)
     max_rows: int | None = Field(default=None, ge=0)
-    where: dict[str, CellValue] = {}
+    where: dict[str, CellValue] = Field(default_factory=dict)
     column: str | None = None
     sum: float | None = None
     values: tuple[CellValue, ...] = ()
@@ -415,7 +416,8 @@ class CsvCheck(_Check, _Compared, TextRules):
 
 
 class TextCheck(_TextCheck):
-    """Any text file (txt, md, json, eml, html, source code, ...), decoded as UTF-8, UTF-16 with a mark, or Windows-1252.
+    """Any text file (txt, md, json, eml, html, source code, ...), decoded as UTF-8, UTF-16 with a mark, or
+    Windows-1252.
 
     Attributes:
         min_words, max_words: Its length.
@@ -430,9 +432,9 @@ class TextCheck(_TextCheck):
 class MailCheck(_TextCheck):
     """A message in the mailbox that was not there at the start.
 
-    `to`, `cc`, `bcc`, `from`, `subject` and `in_reply_to` choose the messages; the number of new messages chosen must be
-    `times` (1 by default: sent twice is wrong); each of them must then meet the phrase rules, numbers and names, which
-    look at the body, and have the attachments.
+    `to`, `cc`, `bcc`, `from`, `subject` and `in_reply_to` choose the messages; the number of new messages chosen must
+    be `times` (1 by default: sent twice is wrong); each of them must then meet the phrase rules, numbers and names,
+    which look at the body, and have the attachments.
 
     Attributes:
         from: The sender's address.
@@ -494,7 +496,8 @@ class CalendarCheck(_TextCheck):
         location: Phrases that the place must contain, all of them.
         recurring: It must repeat (true) or not (false).
         times: How many events are chosen and meet all this; 0: none may be chosen (it was cancelled). Default 1.
-        new: Only events count that were not there, with the same content, at the start. Default true (false with times = 0).
+        new: Only events count that were not there, with the same content, at the start. Default true (false with
+            times = 0).
         contains ...: Phrase rules, numbers and names look at the description.
         root: The folder with the `*.ics` files.
     """
@@ -538,7 +541,8 @@ class UnchangedCheck(_Check):
     """Files that must be as they were at the start, byte for byte: nothing else was changed.
 
     Attributes:
-        paths: Patterns, e.g. `["/filesystem/**"]`; files of the initial state that match must still be there, unchanged.
+        paths: Patterns, e.g. `["/filesystem/**"]`; files of the initial state that match must still be there,
+            unchanged.
         except_: Written `except`: patterns that are left out.
         allow_new: New files that match are accepted. On by default.
     """
@@ -578,8 +582,8 @@ class Checks(Spec):
 
     Attributes:
         schema_version: "1".
-        scoring: `weighted_mean`: the sum of weight x score over the sum of weights. `all_or_nothing`: 1 when every check
-            with weight passed, else 0. With both, a failed gate makes the reward 0.
+        scoring: `weighted_mean`: the sum of weight x score over the sum of weights. `all_or_nothing`: 1 when every
+            check with weight passed, else 0. With both, a failed gate makes the reward 0.
         check: At least one check that counts (weight > 0 or a gate).
     """
 
@@ -623,7 +627,8 @@ def parse_checks(text: str, source: str = "verifier.toml") -> Checks:
 
 
 def load_checks(path: Path) -> Checks:
-    """Reads a verifier.toml file. Raises `UserError` as `parse_checks` does, also when it can't be read as UTF-8 text."""
+    """Reads a verifier.toml file. Raises `UserError` as `parse_checks` does, also when it can't be read as UTF-8
+    text."""
     try:
         if path.stat().st_size > 4 << 20:
             raise UserError(f"{path} has {path.stat().st_size} bytes; a verifier.toml has at most 4 MiB")

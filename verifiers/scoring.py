@@ -1,9 +1,10 @@
 """From criteria to a reward. Pure functions.
 
-`weighted_mean`: the sum of weight x score over the sum of weights. `all_or_nothing`: 1 when every criterion with weight
-passed, else 0. With both, a failed gate makes the reward 0, and weight 0 without a gate counts for nothing. A criterion
-that counts and has no verdict leaves the reward None; the bounds say what it would be with all missing ones failed and with
-all of them passed. A gate that failed for certain makes both bounds 0, and yet no reward: a verdict is whole or it is none.
+`weighted_mean`: the sum of weight x score over the sum of weights. `all_or_nothing`: 1 when every criterion with
+weight passed, else 0. With both, a failed gate makes the reward 0, and weight 0 without a gate counts for nothing. A
+criterion that counts and has no verdict leaves the reward None; the bounds say what it would be with all missing ones
+failed and with all of them passed. A gate that failed for certain makes both bounds 0, and yet no reward: a verdict
+is whole or it is none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The verifier of task scripts: runs `tests/test.sh` in a fresh sandbox and reads the reward file it leaves.
 
-The contract is Harbor's (`/tests`, `/logs/verifier/reward.json`, then `reward.txt`), with the holes closed: the sandbox is new,
-so that nothing an agent planted or started is there; `/logs/verifier` is empty; a script that fails after writing a reward
-has no verdict. Under `harbor_compat` the exit status is ignored and truth values count as numbers, as Harbor does. The
-final state is unpacked inside; the answer and the conversation are in `/logs/agent`.
+The contract is Harbor's (`/tests`, `/logs/verifier/reward.json`, then `reward.txt`), with the holes closed: the
+sandbox is new, so that nothing an agent planted or started is there; `/logs/verifier` is empty; a script that fails
+after writing a reward has no verdict. Under `harbor_compat` the exit status is ignored and truth values count as
+numbers, as Harbor does. The final state is unpacked inside; the answer and the conversation are in `/logs/agent`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ScriptVerifier:
                 compat = bool(getattr(request.task, "harbor_compat", False))
                 if result.exit_code != 0 and not compat:
                     raise EnvkitError(
-                        f"{SCRIPT} ended with exit status {result.exit_code}, so that any reward it wrote is not trusted; "
+                        f"{SCRIPT} ended with exit status {result.exit_code}: any reward it wrote is not trusted; "
                         f"it must end with 0 (or the task be read with harbor_compat). Last output: {_tail(result)}",
                         kind=FailureKind.VERIFIER_ERROR,
                         boundary=Boundary.VERIFIER,

@@ -1,8 +1,8 @@
 """Where in a TOML text a value stands, for error messages that name a line.
 
-The standard parser tells values but no places. This scanner reads only structure (table headers, keys, strings, brackets)
-and assumes that the text parses; where it can't follow, it answers with the line of the nearest enclosing key, or None.
-Used by `schema.py`.
+The standard parser tells values but no places. This scanner reads only structure (table headers, keys, strings,
+brackets) and assumes that the text parses; where it can't follow, it answers with the line of the nearest enclosing
+key, or None. Used by `schema.py`.
 """
 
 from __future__ import annotations

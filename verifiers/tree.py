@@ -1,8 +1,8 @@
 """The files of a state, read without ever letting their names touch the host.
 
-A state is a snapshot archive (`TarTree`) or bytes held in memory (`MemoryTree`, the initial state as far as the checks need
-it). Paths are `filesystem/...` and `.apps_data/...`. Symbolic links are resolved within the state alone, as they would be
-inside the sandbox; one that leads out of both trees leads nowhere. Used by the evaluation of checks.
+A state is a snapshot archive (`TarTree`) or bytes held in memory (`MemoryTree`, the initial state as far as the
+checks need it). Paths are `filesystem/...` and `.apps_data/...`. Symbolic links are resolved within the state alone,
+as they would be inside the sandbox; one that leads out of both trees leads nowhere. Used by the evaluation of checks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class FileState:
 
 
 class Tree(Protocol):
-    """Files by path. All methods raise `Unreadable` for what is wrong with a file, `DamagedState` for the state itself."""
+    """Files by path. All methods raise `Unreadable` for what is wrong with a file, `DamagedState` for the state
+    itself."""
 
     def find(self, path: str) -> FileState:
         """The regular file at `path`. Raises `Unreadable(MISSING | NOT_A_FILE)`."""
@@ -85,7 +86,8 @@ class _Linked:
 
     def resolve(self, path: str) -> str:
         """The path with every link on the way followed. Raises `Unreadable` when one leads out or in circles."""
-        todo, done, hops = path.split("/")[::-1], [], 0
+        done: list[str] = []
+        todo, hops = path.split("/")[::-1], 0
         while todo:
             part = todo.pop()
             if part in ("", "."):
@@ -120,7 +122,8 @@ def _too_big(size: int, limit: int) -> Unreadable:
 class TarTree:
     """A state in a snapshot archive. Members are only ever read, one by one, under a limit.
 
-    Names that no snapshot yields (absolute, with `..`, outside of both trees) address nothing and are ignored. A path that
+    Names that no snapshot yields (absolute, with `..`, outside of both trees) address nothing and are ignored. A path
+    that
     occurs twice means that the archive was tampered with or torn: then nothing of it is believed.
 
     Raises:

@@ -70,7 +70,8 @@ def _tree_path(path: str) -> str:
     return text[1:]
 
 
-#: A file of the final state. `/filesystem/a/b.xlsx`, or `a/b.xlsx` counted from `/filesystem`; kept as `filesystem/a/b.xlsx`.
+#: A file of the final state. `/filesystem/a/b.xlsx`, or `a/b.xlsx` counted from `/filesystem`; kept as
+#: `filesystem/a/b.xlsx`.
 TreePath = Annotated[str, AfterValidator(_tree_path)]
 #: The same with `*`, `?`, `[...]` (within one folder level) and `**` (any number of levels).
 TreePattern = Annotated[str, AfterValidator(_tree_path)]
@@ -97,8 +98,8 @@ class NumberSpec(Spec):
 
     Attributes:
         value: The number, in `scale` of `unit`.
-        scale: `one`, `thousand`, `million`, `billion`, `trillion`, `percent` or `bps`. 12.4 with scale `million` is also
-            met by 12,400,000; 12.4 with `percent` by 0.124.
+        scale: `one`, `thousand`, `million`, `billion`, `trillion`, `percent` or `bps`. 12.4 with scale `million` is
+            also met by 12,400,000; 12.4 with `percent` by 0.124.
         unit: A currency code (`EUR`, symbols and words are known), or any word that follows the number (`shares`).
         require_unit: A candidate without a unit is not enough.
         assume_scale: A candidate *without* a scale word is read in `scale` too ("in EUR million: 12.4").
@@ -108,7 +109,8 @@ class NumberSpec(Spec):
         decimal: `auto` reads each number by its shape (`1,234` is 1234, `1.234` is 1.234, `1.234,5` is 1234.5); `.` or
             `,` settles what the decimal mark is.
         label: A regular expression (case-insensitive) for what names the number: `net\\s+revenue`.
-        near: How many characters may lie between label and number, on either side, within one paragraph.
+        near: How many characters may lie between label and number, on either side, within one line; where that line has
+            no such number, in the lines that follow.
         max_candidates: See above. Default 8 for the answer and wherever `label` is given, else no cap.
     """
 
@@ -163,8 +165,9 @@ class NamesSpec(Spec):
 class TextRules(Spec):
     """What a text must and must not say; every rule given must hold.
 
-    Texts are compared after Unicode normalisation (NFKC, straight quotes, plain hyphens, no soft hyphens) with runs of
-    white space as one space. Phrases match as whole words: `12` is not found in `2012` or `12.4`, `gain` not in `again`.
+    Texts are compared after Unicode normalisation (NFKC, straight quotes, plain hyphens, no soft hyphens) with runs
+    of white space as one space. Phrases match as whole words: `12` is not found in `2012` or `12.4`, `gain` not in
+    `again`.
 
     Attributes:
         contains: Every entry must occur; an entry that is a list is met by any one of its phrases.

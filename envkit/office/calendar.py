@@ -1,7 +1,7 @@
 """Calendars: iCalendar (ics) files as events with points in time.
 
-Folded lines, quoted parameters and escapes are undone. A time with `TZID` is placed in that IANA zone, one with `Z` in UTC;
-a floating time keeps no zone. Used by verifiers, the diff and the calendar server.
+Folded lines, quoted parameters and escapes are undone. A time with `TZID` is placed in that IANA zone, one with `Z`
+in UTC; a floating time keeps no zone. Used by verifiers, the diff and the calendar server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chat state in Google Chat's export layout: spaces and direct messages with their messages.
 
-`Groups/<folder>/group_info.json` names a space, `Groups/<folder>/messages.json` holds its messages. Deleted messages are
-left out. Used by verifiers, the diff and the chat server.
+`Groups/<folder>/group_info.json` names a space, `Groups/<folder>/messages.json` holds its messages. Deleted messages
+are left out. Used by verifiers, the diff and the chat server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A space or direct message: its folder's name, its display name (for direct messages often empty), its messages."""
+    """A space or direct message: its folder's name, its display name (for direct messages often empty), its
+    messages."""
 
     folder: str
     name: str

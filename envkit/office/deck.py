@@ -1,8 +1,8 @@
 """Slide decks (pptx) as slides with titles, texts, tables, charts and notes.
 
-Shapes are walked recursively through groups; a table's and a chart's text counts as text of the slide; diagrams (SmartArt)
-give the text of their data part. Slides are in the order in which they are shown; hidden ones are flagged. Used by
-verifiers, the diff and the tool servers.
+Shapes are walked recursively through groups; a table's and a chart's text counts as text of the slide; diagrams
+(SmartArt) give the text of their data part. Slides are in the order in which they are shown; hidden ones are flagged.
+Used by verifiers, the diff and the tool servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MAX_DEPTH = 40
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """One slide. `number` counts from 1 over all slides; `texts` holds a text per shape, table row, chart and diagram."""
+    """One slide. `number` counts from 1 over all slides; `texts` holds a text per shape, table row, chart and
+    diagram."""
 
     number: int
     title: str

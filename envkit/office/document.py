@@ -1,8 +1,8 @@
 """Word documents (docx) as paragraphs, tables and notes, walked in the XML's own order.
 
-Tracked changes are read as accepted: inserted text counts, deleted text does not (and is kept apart). Content controls, smart
-tags, hyperlinks, fields, text boxes and nested tables are part of the text; of alternative contents only the first is
-read. Used by verifiers, the diff and the tool servers.
+Tracked changes are read as accepted: inserted text counts, deleted text does not (and is kept apart). Content
+controls, smart tags, hyperlinks, fields, text boxes and nested tables are part of the text; of alternative contents
+only the first is read. Used by verifiers, the diff and the tool servers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mailboxes: mbox files as messages with decoded headers, text and attachments.
 
-The mail app keeps all folders in one mbox; attachments are named in an `X-Attachments` header (paths, comma-joined) and not
-stored, but real MIME attachments are read too. Used by verifiers, the diff and the mail server.
+The mail app keeps all folders in one mbox; attachments are named in an `X-Attachments` header (paths, comma-joined)
+and not stored, but real MIME attachments are read too. Used by verifiers, the diff and the mail server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The door through which every zipped office file (xlsx, docx, pptx) enters.
 
-`Package` looks at the archive's directory before anything is unpacked: how many parts, how large unpacked, what ratio,
-whether it is encrypted or something else altogether. Parts are unpacked one by one under a limit that is also enforced
-while inflating, since a directory can lie. XML is parsed without entities, network or huge trees. Files saved as "Strict
-Open XML" use other namespaces; they are mapped to the usual ones, so that readers know only one set.
+`Package` looks at the archive's directory before anything is unpacked: how many parts, how large unpacked, what
+ratio, whether it is encrypted or something else altogether. Parts are unpacked one by one under a limit that is also
+enforced while inflating, since a directory can lie. XML is parsed without entities, network or huge trees. Files
+saved as "Strict Open XML" use other namespaces; they are mapped to the usual ones, so that readers know only one set.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Package:
             return ""
         for element in self.xml("[Content_Types].xml"):
             if isinstance(element.tag, str) and element.get("PartName", "").lstrip("/").lower() == target.lower():
-                return element.get("ContentType", "")
+                return str(element.get("ContentType", ""))
         return ""
 
     def has(self, name: str) -> bool:

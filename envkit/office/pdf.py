@@ -1,8 +1,8 @@
 """PDFs as text in two reading orders: by lines across the page, and by blocks (columns).
 
-No order is right for every page: a table wants lines, a two-column page wants blocks. Whoever looks for a phrase looks in
-both. Words hyphenated at a line's end are joined in the block order. A page without text but with pictures is flagged as
-scanned. Used by verifiers and the tool servers.
+No order is right for every page: a table wants lines, a two-column page wants blocks. Whoever looks for a phrase
+looks in both. Words hyphenated at a line's end are joined in the block order. A page without text but with pictures
+is flagged as scanned. Used by verifiers and the tool servers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recalculation of workbooks: what their formulas yield, with a fixed clock and seed.
 
-Wraps the `formualizer` engine. Deterministic: the clock is fixed, random functions are seeded, one thread. What the engine
-does not know (an exotic function, a reference into another file) is an `EngineError`, never a number. Used by
+Wraps the `formualizer` engine. Deterministic: the clock is fixed, random functions are seeded, one thread. What the
+engine does not know (an exotic function, a reference into another file) is an `EngineError`, never a number. Used by
 `workbook.py` alone.
 """
 
@@ -19,18 +19,20 @@ NOW = dt.datetime(2026, 1, 15, 9, 0, 0, tzinfo=dt.UTC)
 MAX_SECONDS = 20.0
 
 _ERRORS = {
-    "Div": "#DIV/0!", "Na": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!", "Value": "#VALUE!",
-    "Spill": "#SPILL!", "Calc": "#CALC!", "Circ": "#CIRC!", "Error": "#ERROR!",
+    "Div": "#DIV/0!", "Na": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
+    "Value": "#VALUE!", "Spill": "#SPILL!", "Calc": "#CALC!", "Circ": "#CIRC!", "Error": "#ERROR!",
 }  # fmt: skip
 
 #: Functions that Excel has and the engine has not (version 0.13).
-_BEYOND = frozenset(
-    "AMORDEGRC AMORLINC AREAS BAHTTEXT COUPDAYBS COUPDAYS COUPDAYSNC COUPNCD COUPNUM COUPPCD CUBEKPIMEMBER CUBEMEMBER "
-    "CUBEMEMBERPROPERTY CUBERANKEDMEMBER CUBESET CUBESETCOUNT CUBEVALUE DISC DURATION ECMA.CEILING FVSCHEDULE GETPIVOTDATA "
-    "INFO INTRATE JIS MDETERM MDURATION MINVERSE MMULT ODDFPRICE ODDFYIELD ODDLPRICE ODDLYIELD PHONETIC PRICEDISC PRICEMAT "
-    "PROB RECEIVED RTD VDB YIELDDISC YIELDMAT GROUPBY PIVOTBY REGEXTEST REGEXEXTRACT REGEXREPLACE STOCKHISTORY WEBSERVICE "
-    "FILTERXML ENCODEURL TRANSLATE DETECTLANGUAGE IMAGE PERCENTOF TRIMRANGE".split()
+_BEYOND_NAMES = (
+    "AMORDEGRC AMORLINC AREAS BAHTTEXT COUPDAYBS COUPDAYS COUPDAYSNC COUPNCD COUPNUM COUPPCD CUBEKPIMEMBER "
+    "CUBEMEMBER CUBEMEMBERPROPERTY CUBERANKEDMEMBER CUBESET CUBESETCOUNT CUBEVALUE DISC DURATION ECMA.CEILING "
+    "FVSCHEDULE GETPIVOTDATA INFO INTRATE JIS MDETERM MDURATION MINVERSE MMULT ODDFPRICE ODDFYIELD ODDLPRICE "
+    "ODDLYIELD PHONETIC PRICEDISC PRICEMAT PROB RECEIVED RTD VDB YIELDDISC YIELDMAT GROUPBY PIVOTBY REGEXTEST "
+    "REGEXEXTRACT REGEXREPLACE STOCKHISTORY WEBSERVICE FILTERXML ENCODEURL TRANSLATE DETECTLANGUAGE IMAGE "
+    "PERCENTOF TRIMRANGE"
 )
+_BEYOND = frozenset(_BEYOND_NAMES.split())
 
 _CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\(")
 
@@ -65,7 +67,8 @@ class Engine:
             self._whole = False
 
     def value(self, sheet: str, address: tuple[int, int], formula: str) -> bool | float | str | None:
-        """The value of a formula cell: number (dates as serials), text, bool, or an error's name. Raises `EngineError`."""
+        """The value of a formula cell: number (dates as serials), text, bool, or an error's name. Raises
+        `EngineError`."""
         read = self._book.get_value if self._whole else self._book.evaluate_cell
         value = _guard(lambda: read(sheet, *address))
         while isinstance(value, list):
@@ -81,8 +84,8 @@ class Engine:
 
 
 def _beyond_the_engine(formula: str) -> bool:
-    """Whether a formula calls a function that exists in Excel and not in the engine, so that a name error is the engine's
-    gap and not the author's mistake."""
+    """Whether a formula calls a function that exists in Excel and not in the engine, so that a name error is the
+    engine's gap and not the author's mistake."""
     # Text constants may hold anything that looks like a call.
     called = {name.upper() for name in _CALL.findall(re.sub(r'"[^"]*"', "", formula))}
     return any(name.removeprefix("_XLFN.").removeprefix("_XLWS.") in _BEYOND for name in called)

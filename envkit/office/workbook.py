@@ -1,9 +1,9 @@
 """Workbooks (xlsx, xlsm) as values, formulas and formats, read from the XML in one pass.
 
-Cells are kept sparsely, so that one cell in the far corner costs nothing. A formula cell has two values: the one that the
-program which saved the file cached (often none), and the one that `recalc.py` computes from the inputs. `value()` gives
-the recalculated one, else the cached one, else `UNKNOWN`, which is neither 0 nor blank. Hidden sheets, rows and columns
-are read and flagged. Used by verifiers, the diff and the tool servers.
+Cells are kept sparsely, so that one cell in the far corner costs nothing. A formula cell has two values: the one that
+the program which saved the file cached (often none), and the one that `recalc.py` computes from the inputs. `value()`
+gives the recalculated one, else the cached one, else `UNKNOWN`, which is neither 0 nor blank. Hidden sheets, rows and
+columns are read and flagged. Used by verifiers, the diff and the tool servers.
 """
 
 from __future__ import annotations
@@ -420,8 +420,8 @@ _REFERENCE = re.compile(
 
 
 def shifted(formula: str, rows: int, columns: int) -> str:
-    """A formula as it reads when filled down and right by so many cells: relative references move, `$` ones stay. One that
-    would leave the sheet becomes `#REF!`."""
+    """A formula as it reads when filled down and right by so many cells: relative references move, `$` ones stay. One
+    that would leave the sheet becomes `#REF!`."""
 
     def column(mark: str, letters: str) -> str | None:
         if mark:

@@ -7,6 +7,12 @@ import tomllib
 from collections.abc import Callable
 from typing import Any
 
+from envkit.verifiers.judging import Context, Finding, ReferenceFault
+from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.phrases import Miss
+from envkit.verifiers.schema import FileCheck, UnchangedCheck
+from envkit.verifiers.tree import matches
+
 from envkit.office.calendar import read_calendar
 from envkit.office.deck import read_deck
 from envkit.office.document import read_document
@@ -15,11 +21,6 @@ from envkit.office.pdf import read_pdf
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text, read_table
 from envkit.office.workbook import read_workbook
-from envkit.verifiers.judging import Context, Finding, ReferenceFault
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss
-from envkit.verifiers.schema import FileCheck, UnchangedCheck
-from envkit.verifiers.tree import matches
 
 __all__ = ["judge_file", "judge_unchanged"]
 

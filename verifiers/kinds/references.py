@@ -1,13 +1,14 @@
 """What a formula depends on: the cells it names, and those that these depend on in turn.
 
-Read from the formulas' text (addresses, ranges, whole columns and rows, defined names), without computing anything. Used by
-the judge of cells.
+Read from the formulas' text (addresses, ranges, whole columns and rows, defined names), without computing anything.
+Used by the judge of cells.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from envkit.office.workbook import Address, Sheet, Workbook, parse_address
 
@@ -71,7 +72,7 @@ def _operands(formula: str) -> list[str]:
     import formualizer
 
     try:
-        tokens = list(formualizer.tokenize(formula))
+        tokens: list[Any] = list(formualizer.tokenize(formula))
     except formualizer.TokenizerError:
         return []
     return [t.value for t in tokens if str(t.token_type) == "Operand" and str(t.subtype) == "Range"]

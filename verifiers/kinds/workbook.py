@@ -6,6 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from envkit.verifiers.compare import is_number, misses_of_cell, number_matches, show, value_matches
+from envkit.verifiers.judging import AgentFault, Context, Finding
+from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
+from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.phrases import Miss, fold
+from envkit.verifiers.places import find_labels, locate, place_text
+from envkit.verifiers.schema import CellCheck, RangeCheck, SheetCheck
+
 from envkit.failure import did_you_mean
 from envkit.office.workbook import (
     UNKNOWN,
@@ -17,13 +25,6 @@ from envkit.office.workbook import (
     parse_address,
     read_workbook,
 )
-from envkit.verifiers.compare import is_number, misses_of_cell, number_matches, show, value_matches
-from envkit.verifiers.judging import AgentFault, Context, Finding
-from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss, fold
-from envkit.verifiers.places import find_labels, locate, place_text
-from envkit.verifiers.schema import CellCheck, RangeCheck, SheetCheck
 
 __all__ = ["judge_cell", "judge_range", "judge_sheet"]
 
@@ -46,7 +47,8 @@ def _sheet_named(book: Workbook, path: str, name: str) -> Sheet:
 
 
 def _texts(sheet: Sheet) -> dict[Address, str]:
-    """The cells of a sheet as texts, for finding labels: constants, and formulas that give text by their cached value."""
+    """The cells of a sheet as texts, for finding labels: constants, and formulas that give text by their cached
+    value."""
     out: dict[Address, str] = {}
     for address, cell in sheet.cells.items():
         value = cell.value
