@@ -109,6 +109,16 @@ async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
+def then_close(behaviour: Behaviour) -> Behaviour:
+    """Answers, then closes the connection without having announced it."""
+
+    async def behave(request: Request, writer: asyncio.StreamWriter) -> None:
+        await behaviour(request, writer)
+        writer.close()
+
+    return behave
+
+
 def cut(share: float = 0.5) -> Behaviour:
     """The connection ends in the middle of the body."""
 

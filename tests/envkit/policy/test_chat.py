@@ -24,6 +24,7 @@ from fake_openai import (
     hang_up,
     send,
     silence,
+    then_close,
 )
 
 from envkit.deadline import Deadline
@@ -131,6 +132,15 @@ async def test_a_conversation_goes_over_one_connection_and_carries_its_history(c
     assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant", "tool"]
     assert second["tools"][0]["function"]["name"] == "bash"
     assert second["temperature"] == 0.5
+    assert asking.time.slept == []
+
+
+async def test_a_connection_that_was_closed_between_turns_costs_nothing(chat: Callable[..., Chat]) -> None:
+    async with FakeOpenAI(then_close(answer("one")), then_close(answer("two"))) as server, chat(server) as asking:
+        assert (await asking.policy.act(HELLO)).text == "one"
+        await asyncio.sleep(0.05)
+        assert (await asking.policy.act(HELLO)).text == "two"
+    assert [request.connection for request in server.requests] == [1, 2]
     assert asking.time.slept == []
 
 
