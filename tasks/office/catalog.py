@@ -44,6 +44,7 @@ class TaskEntry:
 WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
     "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
+    "calder-lane": WorldEntry("calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"),
 }
 
 TASKS: dict[str, TaskEntry] = {
@@ -61,4 +62,12 @@ TASKS: dict[str, TaskEntry] = {
     "fjord-budget-postings": TaskEntry("nordhavn", "medium", "edited-file", ("xlsx", "mail", "chat"), 25),
     "fjord-status-memo": TaskEntry("nordhavn", "hard", "new-file", ("docx", "xlsx", "pdf", "mail"), 45),
     "fjord-steering-invite": TaskEntry("nordhavn", "medium", "message", ("calendar", "mail", "chat"), 20),
+    "customer-consents": TaskEntry("calder-lane", "easy", "answer", ("xlsx", "pdf", "docx"), 15),
+    "ltm-adjusted-ebitda": TaskEntry("calder-lane", "medium", "answer", ("xlsx", "pdf", "mail"), 25),
+    "success-fee-estimate": TaskEntry("calder-lane", "medium", "answer", ("pdf", "docx", "csv", "mail"), 20),
+    "ioi-comparison": TaskEntry("calder-lane", "hard", "new-file", ("xlsx", "pdf", "csv", "mail", "chat"), 75),
+    "nwc-peg-schedule": TaskEntry("calder-lane", "hard", "new-file", ("csv", "xlsx", "docx", "mail"), 35),
+    "comps-price-refresh": TaskEntry("calder-lane", "medium", "edited-file", ("xlsx", "csv", "chat"), 20),
+    "cim-pages-update": TaskEntry("calder-lane", "hard", "edited-file", ("pptx", "xlsx", "pdf", "mail"), 40),
+    "nda-status-post": TaskEntry("calder-lane", "easy", "message", ("xlsx", "mail", "chat"), 10),
 }

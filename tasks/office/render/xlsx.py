@@ -64,7 +64,7 @@ def workbook(sheets: Sequence[Sheet], *, title: str, author: str, when: datetime
     from xlsxwriter.utility import xl_rowcol_to_cell
 
     buffer = io.BytesIO()
-    book = xlsxwriter.Workbook(buffer, {"in_memory": True, "remove_timezone": True})
+    book = xlsxwriter.Workbook(buffer, {"in_memory": True, "remove_timezone": True, "use_future_functions": True})
     book.set_properties({"title": title, "author": author, "created": when})
     styles: dict[tuple[str, bool, bool], Any] = {}
 

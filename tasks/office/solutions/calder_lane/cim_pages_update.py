@@ -1,0 +1,68 @@
+"""Moves the memorandum's pages to the accountants' adjusted EBITDA."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, pdf_lines, sheet
+
+PATH = ROOT / "Deal/CIM financial pages.pptx"
+
+
+def main() -> None:
+    from pptx import Presentation
+
+    rows = sheet("Data room/Quarterly P&L.xlsx", "Quarters")
+    quarters = [str(q) for q in rows[3][1:] if q]
+    line = {row[0]: dict(zip(quarters, row[1:], strict=False)) for row in rows if row[0]}
+    adjusted = dict(line["EBITDA (reported)"])
+    lines = pdf_lines("Data room/QoE report final.pdf")
+    block = lines[: next(n for n, text in enumerate(lines) if "not accepted" in text)]
+    columns = re.findall(r"FY\d\d Q\d", " ".join(block))
+    fix = re.search(r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report")))
+    for text in block:
+        found = re.match(r"(.+?)((?: (?:-|\(?[\d,]+\)?)){%d})$" % len(columns), text)
+        for quarter, cell in zip(columns, found.group(2).split(), strict=True) if found else []:
+            amount = 0 if cell == "-" else (-1 if cell[0] == "(" else 1) * int(re.sub(r"\D", "", cell))
+            if fix and found and found.group(1).startswith("ERP") and quarter == fix.group(1):
+                amount = int(fix.group(2))
+            adjusted[quarter] += amount
+
+    def total(values: dict[str, Any], names: list[str]) -> float:
+        return float(sum(values[n] for n in names))
+
+    year, ltm = [q for q in quarters if q.startswith("FY25")], quarters[-4:]
+    figures = {name: (total(adjusted, q), total(adjusted, q) / total(line["Revenue"], q)) for name, q in (("FY25", year), ("LTM Dec 2025", ltm))}
+    deck = Presentation(str(PATH))
+    for slide in deck.slides:
+        for shape in slide.shapes:
+            if shape.has_text_frame:
+                for paragraph in shape.text_frame.paragraphs:
+                    _replace(paragraph, r"12 January 2026", "4 March 2026")
+                    _replace(paragraph, r"as prepared by management, not reviewed", "as determined by Mercer Doyle LLP")
+                    _replace(paragraph, r"LTM adjusted EBITDA of USD [\d.]+ million, a margin of [\d.]+%",
+                             f"LTM adjusted EBITDA of USD {figures['LTM Dec 2025'][0] / 1000:.1f} million, a margin of {figures['LTM Dec 2025'][1]:.1%}")
+            elif shape.has_table:
+                head = [cell.text for cell in shape.table.rows[0].cells]
+                for row in shape.table.rows:
+                    for name, (amount, margin) in figures.items():
+                        text = {"Adjusted EBITDA": f"{amount / 1000:.1f}", "Margin": f"{margin:.1%}"}.get(row.cells[0].text)
+                        if text:
+                            row.cells[head.index(name)].text_frame.paragraphs[0].runs[0].text = text
+    deck.save(str(PATH))
+    answer("The pages show the accountants' figures.")
+
+
+def _replace(paragraph: Any, pattern: str, text: str) -> None:
+    """Replaces within a paragraph, keeping the format of its first run."""
+    old = "".join(run.text for run in paragraph.runs)
+    new = re.sub(pattern, text, old)
+    if new != old:
+        paragraph.runs[0].text = new
+        for run in paragraph.runs[1:]:
+            run.text = ""
+
+
+if __name__ == "__main__":
+    main()
