@@ -47,6 +47,7 @@ class ProcessSandbox(SupervisedSandbox):
                     env={},
                     cwd="/",
                     pass_fds=[theirs.fileno(), *inherited],
+                    start_new_session=True,  # Ctrl-C is for us to handle, not for the sandbox to die of
                     **identity,
                 )
         except BaseException:

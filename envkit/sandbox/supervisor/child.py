@@ -30,7 +30,8 @@ else:
 _LENGTH = struct.Struct("!I")
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_ALL_SIGNALS = range(1, signal.NSIG)
+#: All but the two that belong to the C library.
+_ALL_SIGNALS = [number for number in range(1, signal.NSIG) if number not in (32, 33)]
 _prctl_address: Any = None
 
 
@@ -207,7 +208,7 @@ def _start(status: Status, argv: list[str], env: dict[str, str], cwd: str) -> in
 
 
 def _spawn(path: str, argv: list[str], env: dict[str, str]) -> int:
-    default = [number for number in _ALL_SIGNALS if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33)]
+    default = [number for number in _ALL_SIGNALS if number not in (signal.SIGKILL, signal.SIGSTOP)]
     try:
         return os.posix_spawn(path, argv, env, setsid=True, setsigmask=(), setsigdef=default)
     except NotImplementedError:

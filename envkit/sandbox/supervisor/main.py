@@ -281,6 +281,8 @@ def main() -> None:
     child.hide()
     if os.getpid() != 1:
         child.adopt_orphans()
+    # Python handles SIGINT unless told otherwise, and what PID 1 handles can be sent to it from inside.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.set_inheritable(fd, False)
     os.chdir("/")
     os.environ.clear()
