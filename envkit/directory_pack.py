@@ -16,9 +16,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envkit.failure import UserError, did_you_mean
+from envkit.failure import UserError
 from envkit.task import Task, load_task_dir
-from envkit.task.names import SLUG_RULE, is_slug
+from envkit.task.names import SLUG_RULE, is_slug, nearest
 from envkit.task.strict import MAX_TOML_BYTES, parse_toml, read_model
 from envkit.task.tree import read_file
 
@@ -90,10 +90,8 @@ class DirectoryPack:
         if split is None:
             return names
         if split not in self.config.splits:
-            declared = ", ".join(self.splits()) or "none"
             raise UserError(
-                f"pack {self.name!r} has no split {split!r}{did_you_mean(split, self.splits())}; declared in "
-                f"{self.path / 'pack.toml'}: {declared}"
+                f"pack {self.name!r} ({self.path / 'pack.toml'}) has no split {split!r}{nearest(split, self.splits())}"
             )
         chosen = self._members(names)[split]
         return tuple(name for name in names if name in chosen)
@@ -105,7 +103,7 @@ class DirectoryPack:
         folder = self.path / name
         if not is_slug(name) or not (folder / "task.toml").exists() or (self.only not in (None, name)):
             names = self._names()
-            raise UserError(f"pack {self.name!r} ({self.path}) has no task {name!r}{did_you_mean(name, names)}")
+            raise UserError(f"pack {self.name!r} ({self.path}) has no task {name!r}{nearest(name, names)}")
         task = load_task_dir(folder, id=f"{self.name}/{name}", lenient=self._lenient, harbor_compat=self._harbor_compat)
         declared = self._declared_split(name)
         if None not in (declared, task.metadata.split) and declared != task.metadata.split:
@@ -197,7 +195,7 @@ class DirectoryPack:
                 if not matching and self.only is None:
                     raise UserError(
                         f"{file}: split {split!r} lists {pattern!r}, which is no task of the pack"
-                        f"{did_you_mean(pattern, names)}"
+                        f"{nearest(pattern, names)}"
                     )
                 found |= matching
             for name in sorted(found):

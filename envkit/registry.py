@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from envkit import plugins
 from envkit.directory_pack import DirectoryPack
-from envkit.failure import UserError, did_you_mean
+from envkit.failure import UserError
 from envkit.pack import TaskPack
-from envkit.task.names import SLUG_RULE, is_slug
+from envkit.task.names import SLUG_RULE, is_slug, nearest
 from envkit.worlds import build_world
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 _GLOB = re.compile(r"[*?\[]")
-_MOST_LISTED = 10
 
 _lock = threading.RLock()
 _registered: dict[str, TaskPack] = {}
@@ -224,8 +223,9 @@ def _expand_ids(text: str, listing: _Listing) -> list[str]:
         else:
             everything, whole = listing.of(pack, None)
             if reference.task not in whole and not _GLOB.search(reference.pack):
-                hint = did_you_mean(reference.task, list(everything)) or _some(pack, everything)
-                raise UserError(f"pack {pack.name!r} has no task {reference.task!r}{hint}")
+                raise UserError(
+                    f"pack {pack.name!r} has no task {reference.task!r}{nearest(reference.task, everything)}"
+                )
             names = []  # in another split, or in another pack
         found += [f"{pack.name}/{name}" for name in names]
     return found
@@ -243,10 +243,7 @@ def _expand_path(text: str, listing: _Listing) -> list[str]:
 
 def _check_split(pack: TaskPack, split: str | None) -> None:
     if split is not None and split not in pack.splits():
-        raise UserError(
-            f"pack {pack.name!r} has no split {split!r}{did_you_mean(split, tuple(pack.splits()))}; "
-            f"it has: {', '.join(pack.splits()) or 'none'}"
-        )
+        raise UserError(f"pack {pack.name!r} has no split {split!r}{nearest(split, tuple(pack.splits()))}")
 
 
 def _split_patterns(patterns: str | Iterable[str]) -> list[str]:
@@ -294,7 +291,7 @@ def _pack(name: str) -> TaskPack:
             known = pack_names()
             if name not in known:
                 raise UserError(
-                    f"no task pack named {name!r}{did_you_mean(name, known)}; known: {', '.join(known) or 'none'}. "
+                    f"no task pack named {name!r}{nearest(name, known)}. "
                     "A directory of tasks is given by a path that begins with './', '../', '/' or '~'"
                 )
             made = plugins.resolve("tasks", name)
@@ -312,12 +309,6 @@ def _check_pack(pack: object) -> None:
         raise UserError(f"{pack!r} is no task pack: it lacks {', '.join(missing)} (see envkit.pack.TaskPack)")
     if not is_slug(pack.name):
         raise UserError(f"{pack.name!r} can't be a pack's name; expected {SLUG_RULE}")
-
-
-def _some(pack: TaskPack, ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:_MOST_LISTED])
-    more = f", ... ({len(ids)} in all)" if len(ids) > _MOST_LISTED else ""
-    return f"; it has: {shown or 'no tasks'}{more}"
 
 
 def _count(number: int) -> str:

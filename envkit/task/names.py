@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
-__all__ = ["SLUG_RULE", "check_step_name", "is_slug", "same_name_key"]
+from envkit.failure import did_you_mean
+
+__all__ = ["SLUG_RULE", "check_step_name", "is_slug", "nearest", "same_name_key"]
 
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')
 _DEVICES = frozenset(
@@ -49,3 +52,9 @@ def check_step_name(name: str) -> str:
 def same_name_key(name: str) -> str:
     """Equal for two names exactly when some common file system takes them for one."""
     return unicodedata.normalize("NFC", name).casefold()
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """For the end of a message about an unknown name: the nearest known one, else the first ten there are."""
+    more = f", ... ({len(known)} in all)" if len(known) > 10 else ""
+    return did_you_mean(word, tuple(known)) or f"; there is: {', '.join(known[:10]) or 'none'}{more}"

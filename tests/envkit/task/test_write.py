@@ -21,7 +21,7 @@ from envkit.task import (
     write_task_dir,
 )
 
-FILES = {
+FILES: dict[str, str | bytes | Path] = {
     "instruction.md": "Do it.\n",
     "tests/test.sh": "exit 0\n",
     "environment/Dockerfile": "FROM scratch\n",
@@ -54,7 +54,7 @@ def test_several_steps_are_written(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_when_the_result_would_be_no_task(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="q1/instruction.md is missing"):
+    with pytest.raises(UserError, match=r"q1/instruction\.md is missing"):
         write_task_dir(tmp_path / "q1", TaskConfig(), {})
     for name in ("../out", "/abs", "a/../../b", "."):
         with pytest.raises(UserError, match="can't be called"):
