@@ -46,7 +46,11 @@ class OfficePack:
         from envkit.tasks.office.taskdir import write_task
 
         job = _job(name)
-        folder = build_world(f"office-task-{name}-{_generator()}", lambda target: write_task(name, job, target))
+
+        def write(target: Path) -> None:
+            write_task(name, job, target, self.build_world(TASKS[name].world))
+
+        folder = build_world(f"office-task-{name}-{_generator()}", write)
         return load_task_dir(folder, id=f"office/{name}")
 
     def world(self, task: Task) -> Path:
@@ -85,7 +89,7 @@ class OfficePack:
         world = self.build_world(TASKS[name].world)
         dest.mkdir()
         try:
-            write_task(name, job, dest)
+            write_task(name, job, dest, world)
             add_world(dest, world)
         except BaseException:
             shutil.rmtree(dest, ignore_errors=True)

@@ -7,6 +7,7 @@ world inside `environment/`, so that Harbor builds and runs it without envkit.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,17 +24,12 @@ _STATE = ("mail", "chat", "calendar")
 
 _DOCKERFILE = """\
 FROM python:3.12-slim
-RUN pip install --no-cache-dir {packages}
+RUN pip install --no-cache-dir \\
+{packages}
 COPY filesystem/ /filesystem/
 COPY .apps_data/ /.apps_data/
 WORKDIR /filesystem
 """
-
-#: What a person at this desk would have; the same libraries as in the local sandbox, pinned.
-_PACKAGES = (
-    "openpyxl==3.1.5", "xlsxwriter==3.2.5", "python-docx==1.2.0", "python-pptx==1.0.2", "pdfplumber==0.11.7", "pypdf==5.9.0",
-    "pandas==2.3.1", "reportlab==4.4.3", "matplotlib==3.10.5",
-)  # fmt: skip
 
 _SOLVE = """\
 #!/bin/bash
@@ -44,20 +40,22 @@ python3 "$(dirname "$0")/solve.py"
 """
 
 
-def write_task(name: str, job: Job, target: Path) -> None:
-    """Writes the directory of one task below the empty folder `target`."""
+def write_task(name: str, job: Job, target: Path, world: Path) -> None:
+    """Writes the directory of one task below the empty folder `target`; `world` is the built world it starts from."""
+    from envkit.verifiers.portable import write_tests
+
     entry = TASKS[name]
     _text(target / "task.toml", _task_toml(name, entry))
     _text(target / "instruction.md", job.instruction.strip() + "\n")
     _text(target / "tests/verifier.toml", verifier_toml(job))
-    _portable(target / "tests")
+    write_tests(target / "tests", world)
     reading, solve = _solution(name, entry)
     _text(target / "solution/reading.py", reading)
     _text(target / "solution/solve.py", solve)
     _text(target / "solution/solve.sh", _SOLVE, executable=True)
     if job.scripted is not None:
         _text(target / "solution/opencode.json", _script(job.scripted, reading, solve))
-    _text(target / "environment/Dockerfile", _DOCKERFILE.format(packages=" ".join(_PACKAGES)))
+    _text(target / "environment/Dockerfile", _dockerfile())
 
 
 def add_world(target: Path, world: Path) -> None:
@@ -66,10 +64,14 @@ def add_world(target: Path, world: Path) -> None:
         shutil.copytree(world / tree, target / "environment" / tree, copy_function=shutil.copyfile)
 
 
-def _portable(tests: Path) -> None:
-    from envkit.verifiers.portable import write_portable
+def _dockerfile() -> str:
+    """An image with what the local sandbox offers and what judging needs, all pinned by the same lists."""
+    from envkit.sandbox.runtime import REQUIREMENTS as OFFICE
+    from envkit.verifiers.portable import REQUIREMENTS as JUDGING
 
-    write_portable(tests)
+    pinned = {requirement.split("==")[0].lower() for requirement in OFFICE}
+    names = [*OFFICE, *(r for r in JUDGING if re.split(r"[<>=]", r)[0].lower() not in pinned)]
+    return _DOCKERFILE.format(packages=" \\\n".join(f"    '{name}'" for name in names))
 
 
 def _task_toml(name: str, entry: TaskEntry) -> str:
