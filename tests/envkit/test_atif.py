@@ -233,7 +233,7 @@ def python312() -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_harbor_accepts_what_we_write(tmp_path: Path) -> None:
     """Harbor 0.26's own validator, in a virtual environment of its own; ENVKIT_HARBOR_PYTHON names one to reuse."""
     harbor = os.environ.get("ENVKIT_HARBOR_PYTHON")
