@@ -54,7 +54,7 @@ lint: install
 # Over the installed wheel, from another folder: that is what a user's type checker sees.
 typecheck: install
 	@rm -rf build/typed && mkdir -p build/typed
-	$(BIN)/python -m pip wheel --no-deps -w build/typed .
+	$(BIN)/python -m pip wheel --no-deps --no-build-isolation -w build/typed .
 	$(BIN)/python -m pip install --no-deps --target build/typed build/typed/*.whl
 	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
 

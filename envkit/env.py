@@ -449,8 +449,10 @@ def make_async(
     from envkit import plugins, registry
 
     pack, task = registry.find(id)
-    if isinstance(harness, str):
-        harness = plugins.construct("harnesses", harness, harness_options)
-    if isinstance(sandbox, str):
-        sandbox = plugins.construct("sandboxes", sandbox, sandbox_options)
-    return AsyncEnv(task, pack=pack, harness=harness, provider=sandbox, **options)
+    acts: Harness = (
+        plugins.construct("harnesses", harness, harness_options) if isinstance(harness, str) else harness
+    )
+    where: SandboxProvider = (
+        plugins.construct("sandboxes", sandbox, sandbox_options) if isinstance(sandbox, str) else sandbox
+    )
+    return AsyncEnv(task, pack=pack, harness=acts, provider=where, **options)

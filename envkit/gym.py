@@ -130,7 +130,7 @@ class Env(gymnasium.Env[Any, Any]):
             info,
         )
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         return self.core.transcript() if self.render_mode == "ansi" else None
 
     def close(self) -> None:

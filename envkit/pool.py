@@ -27,7 +27,7 @@ __all__ = ["EnvPool", "Item"]
 class Item(NamedTuple):
     """What one env has to say. `reward` is None where there is no verdict."""
 
-    index: int
+    env: int
     observation: Observation | None
     reward: float | None
     terminated: bool
@@ -70,7 +70,7 @@ class EnvPool:
             self._open -= 1
             self._left -= 1
         else:
-            self._awaited.add(item.index)
+            self._awaited.add(item.env)
         return item
 
     def send(self, index: int, action: AssistantMessage | dict[str, Any] | str) -> None:

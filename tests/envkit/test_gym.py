@@ -146,14 +146,14 @@ def test_the_pool_serves_whoever_is_ready_and_a_fault_ends_only_its_own(root: Pa
         for item in pool:
             if "failure" in item.info:
                 assert item.reward is None
-                ends[item.index] = None
+                ends[item.env] = None
             elif item.terminated or item.truncated:
-                ends[item.index] = item.reward
-            elif item.index == 0 and not slowed:
+                ends[item.env] = item.reward
+            elif item.env == 0 and not slowed:
                 slowed.append(True)
-                pool.send(item.index, slow)
+                pool.send(item.env, slow)
             else:
-                pool.send(item.index, "6")
+                pool.send(item.env, "6")
     assert ends == {0: 1.0, 1: None, 2: 1.0}
 
 
