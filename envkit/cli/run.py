@@ -79,7 +79,5 @@ def _verdict(result: TrialResult) -> None:
                 print(f"      expected {criterion.expected}, found {criterion.actual} {criterion.message}".rstrip())
     if result.failure is not None:
         print(f"{result.status}: {result.failure.kind} at {result.failure.boundary}: {result.failure.message}")
-    print(
-        f"reward {'none' if result.reward is None else f'{result.reward:.3f}'}, stop {result.stop}, {result.turns} turns, "
-        f"{len(result.attempts)} attempt(s)"
-    )
+    reward = "none" if result.reward is None else f"{result.reward:.3f}"
+    print(f"reward {reward}, stop {result.stop}, {result.turns} turns, {len(result.attempts)} attempt(s)")

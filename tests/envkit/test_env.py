@@ -170,8 +170,8 @@ async def test_a_daemon_of_the_agents_is_dead_before_verification(env: AsyncEnv)
     await env.reset()
     await env.step(
         bash(
-            'nohup setsid bash -c \'while true; do echo "total: 6" > /filesystem/report.txt; rm -f /filesystem/report.txt;'
-            " sleep 0.01; done' >/dev/null 2>&1 & echo started"
+            "nohup setsid bash -c 'while true; do echo \"total: 6\" > /filesystem/report.txt;"
+            " rm -f /filesystem/report.txt; sleep 0.01; done' >/dev/null 2>&1 & echo started"
         )
     )
     await env.step(bash("echo 'total: 6' > /filesystem/report2.txt"))
