@@ -103,7 +103,7 @@ class Mounts:
         tmpfs: Path -> (bytes, mode) of each writable place.
         packages: Host folder of the office packages; None for none.
         files: Path -> descriptor of its content.
-        sockets: Path inside -> path on the host (a socket, or the folder that will hold it).
+        sockets: Path inside -> path of the socket on the host.
     """
 
     interpreter: Interpreter
@@ -147,7 +147,7 @@ def arguments(mounts: Mounts, *, seccomp: int | None = None) -> list[str]:
     for path, (size, mode) in mounts.tmpfs.items():
         out += ["--size", str(size), "--perms", f"{mode:04o}", "--tmpfs", path]
     for number, (inside, outside) in enumerate(mounts.sockets.items()):
-        if os.path.isdir(outside) or not os.path.exists(outside):
+        if not os.path.exists(outside):  # not there yet: its folder is shown, so that it appears
             folder = f"/run/sockets/{number}"
             out += ["--ro-bind", os.path.dirname(outside), folder]
             out += ["--symlink", f"{folder}/{os.path.basename(outside)}", inside]

@@ -15,6 +15,7 @@ import itertools
 import math
 import os
 import socket
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,31 @@ def _memory_file(stack: contextlib.ExitStack, content: str | bytes) -> int:
     return fd
 
 
+def _check_socket(path: str, *, dropped: bool) -> None:
+    """Refuses a host socket that the sandbox's user could not connect to, or that would show more than itself."""
+    there = os.path.exists(path)
+    if there and not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise UserError(f"a socket offered inside must be a unix socket, found something else at {path}")
+    folder = os.path.dirname(path)
+    if not there:
+        if not os.path.isdir(folder):
+            raise UserError(f"the socket {path} does not exist, and neither does its folder")
+        others = [
+            entry.name for entry in os.scandir(folder) if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        ]
+        if others:
+            raise UserError(
+                f"the socket {path} does not exist yet, so its folder would be shown inside, with {others[0]!r} in it; "
+                "give the socket a folder of its own, or start the service first"
+            )
+    if dropped:
+        closed = [str(parent) for parent in Path(path).parents if not parent.stat().st_mode & 0o001]
+        if closed:
+            raise UserError(f"sandboxes have a user of their own, who can't enter {closed[-1]} on the way to {path}")
+        if there and not os.stat(path).st_mode & 0o002:
+            raise UserError(f"sandboxes have a user of their own, who may not connect to {path}; chmod it to 0666")
+
+
 def _writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
     """Path -> (bytes, mode) of every tmpfs, outer folders first."""
     side = spec.side_disk_mb * _MIB
@@ -260,6 +286,8 @@ class LocalProvider:
         for path in (spec.workdir, *spec.writable, *spec.sockets):
             if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
                 raise UserError(f"a path inside the sandbox must be absolute and plain, found {path!r}")
+        for outside in spec.sockets.values():
+            _check_socket(outside, dropped=os.geteuid() == 0)
         bwrap.find(os.geteuid() == 0)
 
     def create(self, spec: SandboxSpec) -> LocalSandbox:

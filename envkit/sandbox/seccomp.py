@@ -2,7 +2,8 @@
 
 A deny list, as classic BPF, for x86_64 and aarch64; other machines get none. Refused calls fail with EPERM, unknown
 ABIs with ENOSYS. Sockets are confined to unix, IPv4, IPv6 and netlink: a network namespace does not hold back some of
-the other families (vsock reaches the hypervisor).
+the other families (vsock reaches the hypervisor). Limits and priorities can be set for the caller itself only: the
+supervisor has the agent's user id, and the kernel would let the agent take its descriptors and its cpu away.
 """
 
 from __future__ import annotations
@@ -49,6 +50,15 @@ _DENIED = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
+#: Allowed only with these arguments (index, value): for the caller itself.
+_OWN = {
+    "ioprio_set": ((251, 30), ((0, 1), (1, 0))),
+    "prlimit64": ((302, 261), ((0, 0),)),
+    "sched_setattr": ((314, 274), ((0, 0),)),
+    "sched_setparam": ((142, 118), ((0, 0),)),
+    "sched_setscheduler": ((144, 119), ((0, 0),)),
+    "setpriority": ((141, 140), ((0, 0), (1, 0))),
+}
 # machine: audit architecture, column above, number of socket(2)
 _MACHINES = {"x86_64": (0xC000003E, 0, 41), "aarch64": (0xC00000B7, 1, 198)}
 
@@ -70,6 +80,11 @@ def program(machine: str | None = None) -> bytes | None:
         code += [(_JUMP_GE, 0, 1, _X32_BIT), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     for number in refuse:
         code += [(_JUMP_EQ, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    for numbers, wanted in _OWN.values():
+        code.append((_JUMP_EQ, 0, 3 * len(wanted) + 1, numbers[column]))
+        for index, value in wanted:
+            code += [(_LOAD, 0, 0, 16 + 8 * index), (_JUMP_EQ, 1, 0, value), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+        code.append((_RETURN, 0, 0, _ALLOW))
     code += [(_JUMP_EQ, 1, 0, socket_number), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 16)]  # its first argument
     for family in _FAMILIES:
         code += [(_JUMP_EQ, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]

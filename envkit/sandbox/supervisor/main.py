@@ -26,6 +26,8 @@ else:
     import _signal as signal  # `signal` itself imports enum, which takes longer than all the rest
 
 _RECEIVE = 1 << 18
+#: Of a function called inside: what the host is asked to hold at once.
+_MAX_RESULT = 1 << 26
 
 
 class Supervisor:
@@ -238,6 +240,8 @@ class Supervisor:
             os.environ.clear()
             os.environ.update(self._env)
             raw = wire.encode(function(**request["arguments"]))
+            if len(raw) > _MAX_RESULT:
+                raise ValueError(f"the result has {len(raw)} bytes; at most {_MAX_RESULT} can be given back")
             view = memoryview(raw)
             while view:
                 view = view[os.write(stdout, view) :]
