@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -62,12 +62,12 @@ class ChatOptions(_Strict):
     base_url: str | None = None
     api_key_env: tuple[str, ...] | None = None
     api_key_file: Path | None = None
-    rotate: str = Field(default="on_limit", pattern="^(on_limit|every_request)$")
+    rotate: Literal["on_limit", "every_request"] = "on_limit"
     headers: dict[str, str] = {}
     temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    max_tokens_field: str = Field(default="max_tokens", pattern="^(max_tokens|max_completion_tokens)$")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     send_seed: bool = False
     send_reasoning: bool = False
     extra_body: dict[str, Any] = {}
