@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from envkit.harnesses.opencode import OpenCodeHarness
 
 from envkit.deadline import Deadline
 from envkit.harness import SessionContext
+from envkit.harnesses.opencode import OpenCodeHarness
 from envkit.messages import AssistantMessage, End, Message, Observation
 from envkit.policy.base import Policy, PolicyContext
 from envkit.sandbox.base import Sandbox, SandboxSpec
