@@ -56,7 +56,7 @@ def write_artifacts(final: Path, initial: Path | None, folder: Path) -> dict[str
                 changed.append({"path": name, "type": _type(member), "size": member.size, "new": name not in before})
         os.replace(partial, target)
         manifest = {"schema_version": 1, "changed": changed, "deleted": sorted(before - seen)}
-        write_atomic(folder / "manifest.json", json.dumps(manifest, ensure_ascii=False, indent=1))
+        write_atomic(folder / "manifest.json", json.dumps(manifest, indent=1), durable=False)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise disk_error(error, target) from error

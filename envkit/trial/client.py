@@ -31,6 +31,8 @@ __all__ = ["ChildExit", "ForkServer"]
 #: Loaded by every server: what each trial needs, whatever it is.
 CORE_MODULES = (
     "asyncio",
+    "concurrent.futures.thread",
+    "encodings.ascii",
     "envkit.env",
     "envkit.registry",
     "envkit.trial.trial",
@@ -40,8 +42,8 @@ CORE_MODULES = (
     "http.client",
 )
 
-#: Loading plug-ins may take a while on a cold disk; more than this is a hang.
-PRELOAD_S = 120.0
+#: More than this is a hang. It is long because a machine's first run builds the sandboxes' office Python here.
+PRELOAD_S = 1300.0
 
 #: Numeric libraries start a thread per core when imported; trials are processes, and a forked thread pool is none.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -96,6 +98,7 @@ class ForkServer:
     Args:
         plugins: What the children will use, loaded once before the first fork.
         packs: Task packs that were registered in this process by hand; the children know them too.
+        tasks: Read once in the server, so that what reading a task needs is loaded.
         target: `module:function`, called in each child with the request and the lease's descriptor.
         keep: Descriptors that the server and its children hold open while they live.
         log: Where the server's own output goes.
@@ -106,6 +109,7 @@ class ForkServer:
         plugins: Sequence[tuple[Group, str]] = (),
         *,
         packs: Sequence[TaskPack] = (),
+        tasks: Sequence[str] = (),
         target: str = "envkit.trial.trial:child_main",
         sweep: str | None = "envkit.trial.gc:collect_providers",
         modules: Sequence[str] = CORE_MODULES,
@@ -119,6 +123,7 @@ class ForkServer:
             "calls": list(calls),
             "plugins": [list(pair) for pair in plugins],
             "packs": [_packed(pack) for pack in packs],
+            "tasks": list(tasks),
             "target": target,
             "sweep": sweep,
         }
@@ -326,7 +331,7 @@ def _packed(pack: TaskPack) -> str:
     """A pack as the server's interpreter can make it again."""
     remedy = "register it from a module that can be imported, as an object that pickle takes, or give tasks by path"
     if type(pack).__module__ == "__main__":
-        raise UserError(f"task pack {pack.name!r} is of a class defined in a script, which trial processes don't run: {remedy}")
+        raise UserError(f"task pack {pack.name!r} is defined in a script, which trial processes don't run: {remedy}")
     try:
         return base64.b64encode(pickle.dumps(pack)).decode()
     except (pickle.PicklingError, TypeError, AttributeError) as error:

@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -55,7 +56,9 @@ def collect_providers() -> None:
 
 def _usable(name: str) -> SandboxProvider | None:
     try:
-        provider: SandboxProvider = plugins.construct("sandboxes", name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a provider says to those who run something in it
+            provider: SandboxProvider = plugins.construct("sandboxes", name)
     except UserError:  # its extra is not installed
         return None
     return provider if provider.doctor().usable else None

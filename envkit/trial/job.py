@@ -179,7 +179,7 @@ class Job:
         self._display.start(self._tally)
         try:
             with self._signals():
-                await server.start()
+                await self._start(server)
                 while admission.running or admission.waiting:
                     self._wake.clear()
                     if self._stopping:
@@ -207,6 +207,24 @@ class Job:
             await server.close()
         if self._crash is not None:
             raise self._crash
+
+    async def _start(self, server: ForkServer) -> None:
+        """Starts the server; can be stopped meanwhile, for it may take a minute."""
+        starting = asyncio.ensure_future(server.start())
+        stopping = asyncio.ensure_future(self._wake.wait())
+        try:
+            done, _ = await asyncio.wait({starting, stopping}, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                self._display.say("loading; a machine's first run also builds the Python of its sandboxes (a minute)")
+                await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done() and self._stopping:
+                server.kill()
+            await starting
+        except EnvkitError:
+            if not self._stopping:
+                raise
+        finally:
+            stopping.cancel()
 
     async def _end_running(self, tasks: set[asyncio.Task[None]], server: ForkServer) -> None:
         """Asks every running trial to stop, waits for their records, and kills those that don't end."""
@@ -370,7 +388,12 @@ class Job:
 
 def preloads(specs: Sequence[TrialSpec]) -> dict[str, Any]:
     """The `ForkServer` arguments that say what these trials need loaded."""
-    return {"plugins": _plugins_of(specs), "packs": _packs_of(specs), "calls": _verifier_preloads()}
+    return {
+        "plugins": _plugins_of(specs),
+        "packs": _packs_of(specs),
+        "calls": _preload_calls(specs),
+        "tasks": _first_of_each_pack(specs),
+    }
 
 
 def _plugins_of(specs: Sequence[TrialSpec]) -> list[tuple[Group, str]]:
@@ -394,8 +417,15 @@ def _packs_of(specs: Sequence[TrialSpec]) -> list[TaskPack]:
     return [pack for name, pack in registry._registered.items() if name in names]
 
 
-def _verifier_preloads() -> list[str]:
-    """Calls that load the verifiers' parsers, where the verifiers wing is installed."""
-    if "checks" in plugins.names("verifiers"):
-        return ["envkit.verifiers:preload"]
-    return []
+def _preload_calls(specs: Sequence[TrialSpec]) -> list[str]:
+    """Calls that load and find what these trials need: the verifiers' parsers, the sandbox's tools."""
+    calls = ["envkit.verifiers:preload"] if "checks" in plugins.names("verifiers") else []
+    office = {spec.sandbox.options.get("office", True) for spec in specs if spec.sandbox.name == "local"}
+    if office:
+        calls.append("envkit.trial.warm:local" if True in office else "envkit.trial.warm:local_without_office")
+    return calls
+
+
+def _first_of_each_pack(specs: Sequence[TrialSpec]) -> list[str]:
+    """One task of each pack (of each folder, for tasks given by path)."""
+    return list({spec.task.rpartition("/")[0]: spec.task for spec in reversed(specs)}.values())

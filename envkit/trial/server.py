@@ -193,6 +193,11 @@ class _Server:
             for name in frame["calls"]:
                 _resolve(name)()
                 self._check(name)
+            if frame["tasks"]:
+                from envkit.trial import warm
+
+                warm.tasks(frame["tasks"])
+                self._check("the tasks' packs")
             self._target = _resolve(frame["target"])
             self._sweep = _resolve(frame["sweep"]) if frame["sweep"] else None
         except Exception as error:  # noqa: BLE001 - plug-ins are imported here; the job reports it as its own failure

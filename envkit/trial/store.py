@@ -10,9 +10,11 @@
         attempt-1/                  kept for good, one folder per attempt
           result.json  verdict.json  trajectory.json  artifacts/  logs/
 
-Every file appears whole: written beside its place, flushed to disk, renamed, and the folder flushed. A file that is
-torn or unreadable all the same (a crash of the machine, another program) counts as not there and is reported. A full
-disk is `DISK_FULL`, never a half-written result. Known secrets are taken out of every text before it gets its name.
+Every file appears whole: written beside its place and renamed. What resume relies on (the plan and the records, which
+hold the verdict) is also flushed to disk, file and folder; the other evidence may be missing after the machine lost
+power, never after a process was killed. A file that is torn or unreadable all the same counts as not there and is
+reported. A full disk is `DISK_FULL`, never a half-written result. Known secrets are taken out of every text before it
+gets its name.
 """
 
 from __future__ import annotations
@@ -48,8 +50,11 @@ class Damage:
     reason: str
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Writes a file so that it exists whole or not at all, also after a crash of the machine.
+def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
+    """Writes a file so that it exists whole or not at all.
+
+    Args:
+        durable: Also after a crash of the machine: the file and its name are flushed to disk, which takes two commits.
 
     Raises:
         EnvkitError: `DISK_FULL`; what was there before is untouched.
@@ -62,11 +67,13 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             view = memoryview(raw)
             while view:
                 view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         os.rename(temporary, path)
-        flush_folder(path.parent)
+        if durable:
+            flush_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise disk_error(error, path) from error
@@ -157,7 +164,7 @@ class AttemptStore:
 
     def write_json(self, name: str, value: Any) -> None:
         """Writes a JSON file of the attempt (`trajectory.json`, `verdict.json`)."""
-        write_atomic(self.folder / name, self._scrub(json_text(value)))
+        write_atomic(self.folder / name, self._scrub(json_text(value)), durable=False)
 
     def write_result(self, result: AttemptResult) -> None:
         """Writes the record. Comes last: where it is, everything else of the attempt is."""
@@ -264,7 +271,7 @@ class RunStore:
     def rewrite_lines(self, results: Iterable[TrialResult]) -> None:
         """Makes `results.jsonl` say exactly this: a line per trial, none twice."""
         text = "".join(json.dumps(r.line(), ensure_ascii=False) + "\n" for r in results)
-        write_atomic(self.folder / "results.jsonl", self._scrub(text))
+        write_atomic(self.folder / "results.jsonl", self._scrub(text), durable=False)
 
 
 class RunLock:

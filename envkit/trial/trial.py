@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from envkit import __version__, atif, plugins, registry
 from envkit.deadline import Deadline
 from envkit.env import AsyncEnv
-from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, boundary, capture
+from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, UserError, boundary, capture
 from envkit.messages import AssistantMessage, Message, Observation, ObservationKind
 from envkit.policy.base import Policy, PolicyContext
 from envkit.task import Task
@@ -122,7 +122,7 @@ class _Attempt:
                 if env.step_index != step:
                     step = env.step_index
                     await agent.wait(policy.start(self._context(env, agent)))
-                message = AssistantMessage.coerce(await agent.wait(policy.act(observation)))
+                message = _message(await agent.wait(policy.act(observation)))
             self._turns.append((observation, message))
             self._tally.add(message)
             observation, *_ = await env.step(message)
@@ -322,6 +322,14 @@ class _Tally:
 
     def totals(self) -> UsageTotals:
         return UsageTotals.model_validate({**self._sums, "max_context_tokens": self._max_context})
+
+
+def _message(said: Any) -> AssistantMessage:
+    """What a policy gave back, as a message; anything else is the policy's fault, not its model's."""
+    try:
+        return AssistantMessage.coerce(said)
+    except UserError as error:
+        raise EnvkitError(str(error), kind=FailureKind.POLICY_ERROR, boundary=Boundary.POLICY) from error
 
 
 def _record(error: BaseException) -> Failure:

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent / "plugins"))
 
-from trial_fixtures import Leftovers, write_task  # noqa: E402
+from trial_fixtures import Leftovers, write_task
 
 
 @pytest.fixture

@@ -11,14 +11,13 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from trial_fixtures import NO_RETRIES, Leftovers, run_one, spec_for
+from trial_fixtures import NO_RETRIES, Leftovers, run_job, run_one, spec_for
 
 from envkit.failure import Boundary, FailureKind
 from envkit.trial.job import Job
-from envkit.trial.result import Status, TrialResult
+from envkit.trial.result import Plugin, Status, TrialResult
 
 MakeTask = Callable[..., Path]
 
@@ -46,38 +45,30 @@ async def test_sandbox_killed_in_mid_exec(tmp_path: Path, make_task: MakeTask, l
 
 async def test_trial_process_killed(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     spec = spec_for(make_task(), "sabotage:KillsTrial")
-    seen: list[dict[str, Any]] = []
-
-    async def run() -> TrialResult:
-        outcome = await Job([spec], tmp_path / "run", retries=NO_RETRIES).run()
-        seen.append(leftovers.left())
-        return outcome.results[0]
-
-    result = await run()
+    result = await run_one(tmp_path / "run", spec)
     assert_failed(result, FailureKind.TRIAL_DIED)
     assert "SIGKILL" in (result.failure.message if result.failure else "")
     assert leftovers.sandboxes == 1
     leftovers.assert_none_within(5)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "setsid sleep 1000 & sleep 1000",
-        "yes",
-        "setsid yes & yes",
-        "(trap '' TERM INT HUP; while :; do sleep 1; done)",
-    ],
-)
-async def test_the_budget_expires_during_an_exec(
-    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, command: str
-) -> None:
-    spec = spec_for(
-        make_task(), "sabotage:Commands", {"commands": [command], "timeout_s": 500}, timeout_s=4.0, verify_reserve_s=1.0
-    )
-    result = await run_one(tmp_path / "run", spec)
-    assert_failed(result, FailureKind.DEADLINE)
-    assert result.status is Status.FAILED
+async def test_the_budget_expires_during_an_exec(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
+    commands = {
+        "a setsid child": "setsid sleep 1000 & sleep 1000",
+        "endless output": "yes",
+        "endless output of a setsid child": "setsid yes & yes",
+        "one that ignores signals": "trap '' TERM INT HUP; while :; do sleep 1; done",
+    }
+    task = make_task()
+    specs = [
+        spec_for(task, "sabotage:Commands", {"commands": [c], "timeout_s": 500}, timeout_s=6.0, verify_reserve_s=1.0)
+        for c in commands.values()
+    ]
+    outcome = await run_job(tmp_path / "run", specs, concurrency=2)
+    for name, result in zip(commands, outcome.results, strict=True):
+        assert_failed(result, FailureKind.DEADLINE)
+        assert result.status is Status.FAILED, name
+    assert leftovers.sandboxes == len(commands)
     leftovers.assert_none_within(5)
 
 
@@ -125,38 +116,37 @@ async def test_the_hosts_disk_is_full(
     assert [r.status for r in again.results] == [Status.SCORED] * 4
 
 
-@pytest.mark.parametrize(
-    ("verifier", "kinds"),
-    [
-        ("RaisingVerifier", (FailureKind.VERIFIER_ERROR,)),
-        ("HangingVerifier", (FailureKind.VERIFIER_TIMEOUT,)),
-        ("DyingVerifier", (FailureKind.TRIAL_DIED,)),
-    ],
-)
-async def test_a_verifier_that_breaks(
-    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, verifier: str, kinds: tuple[FailureKind, ...]
-) -> None:
-    task = make_task(metadata=f'verifier = "sabotage:{verifier}"', verifier="timeout_sec = 2.0")
-    result = await run_one(tmp_path / "run", spec_for(task, "noop"))
-    assert_failed(result, *kinds)
+async def test_verifiers_that_break(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
+    kinds = {
+        "RaisingVerifier": FailureKind.VERIFIER_ERROR,
+        "HangingVerifier": FailureKind.VERIFIER_TIMEOUT,
+        "DyingVerifier": FailureKind.TRIAL_DIED,
+    }
+    tasks = [make_task(v, metadata=f'verifier = "sabotage:{v}"', verifier="timeout_sec = 2.0") for v in kinds]
+    outcome = await run_job(tmp_path / "run", [spec_for(task, "noop") for task in tasks], concurrency=3)
+    for result, kind in zip(outcome.results, kinds.values(), strict=True):
+        assert_failed(result, kind)
     leftovers.assert_none_within(5)
 
 
-@pytest.mark.parametrize(
-    ("policy", "harness", "kind"),
-    [
-        ("sabotage:Raises", "opencode", FailureKind.POLICY_ERROR),
-        ("noop", "sabotage:RaisingHarness", FailureKind.HARNESS_ERROR),
-    ],
-)
-async def test_an_exception_nobody_expected(
-    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, policy: str, harness: str, kind: FailureKind
-) -> None:
-    result = await run_one(tmp_path / "run", spec_for(make_task(), policy, harness={"name": harness}))
-    assert_failed(result, kind)
-    assert result.failure is not None
-    assert result.failure.traceback
-    assert result.failure.boundary in (Boundary.POLICY, Boundary.HARNESS)
+async def test_exceptions_that_nobody_expected(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
+    task = make_task()
+    specs = [
+        spec_for(task, "sabotage:Raises"),
+        spec_for(task, "noop", harness=Plugin(name="sabotage:RaisingHarness")),
+        spec_for(task, "noop", sandbox=Plugin(name="sabotage:RaisingProvider")),
+    ]
+    outcome = await run_job(tmp_path / "run", specs)
+    wanted = [
+        (FailureKind.POLICY_ERROR, Boundary.POLICY),
+        (FailureKind.HARNESS_ERROR, Boundary.HARNESS),
+        (FailureKind.SANDBOX_ERROR, Boundary.SANDBOX),
+    ]
+    for result, (kind, boundary) in zip(outcome.results, wanted, strict=True):
+        assert_failed(result, kind)
+        assert result.failure is not None
+        assert result.failure.boundary is boundary
+        assert result.failure.traceback
     leftovers.assert_none_within(5)
 
 

@@ -92,7 +92,10 @@ async def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, make_task: MakeTask,
     specs_file = tmp_path / "specs.json"
     specs_file.write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
     job = start(tmp_path / "run", specs_file)
-    time.sleep(3.0)
+    end_s = time.monotonic() + 60
+    while leftovers.sandboxes < 2 and time.monotonic() < end_s:
+        time.sleep(0.05)
+    time.sleep(1.0)
     job.send_signal(signal.SIGINT)
     time.sleep(0.7)
     assert job.poll() is None  # wedged trials don't end by themselves; the first Ctrl-C gives them their time

@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trial_fixtures import Leftovers, run_job, run_one, spec_for
@@ -75,34 +76,24 @@ async def test_a_script_that_leaves_no_reward_gives_no_reward(tmp_path: Path, ma
     assert result.failure.kind is FailureKind.REWARD_MISSING
 
 
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ({"task": "/nowhere/task"}, FailureKind.TASK_INVALID),
-        ({"policy": Plugin(name="noop", options={"colour": 1})}, None),
-        ({"policy": Plugin(name="sabotage:BadNumber")}, FailureKind.POLICY_ERROR),
-        ({"harness": Plugin(name="sabotage:RaisingHarness")}, FailureKind.HARNESS_ERROR),
-        ({"policy": Plugin(name="sabotage:Raises")}, FailureKind.POLICY_ERROR),
-        ({"policy": Plugin(name="sabotage:Exits")}, None),
-    ],
-)
-async def test_what_breaks_is_failed_with_its_kind_and_never_scored(
-    tmp_path: Path, make_task: MakeTask, change: dict[str, object], kind: FailureKind | None
-) -> None:
-    spec = spec_for(make_task(), "noop").model_copy(update=change)
-    result = await run_one(tmp_path / "run", spec)
-    assert (result.status, result.reward) == (Status.FAILED, None)
-    assert result.failure is not None
-    if kind is not None:
-        assert result.failure.kind is kind
-
-
-async def test_a_raising_verifier_is_the_verifiers_fault(tmp_path: Path, make_task: MakeTask) -> None:
-    task = make_task(metadata='verifier = "sabotage:RaisingVerifier"')
-    result = await run_one(tmp_path / "run", spec_for(task, "noop"))
-    assert result.reward is None
-    assert result.failure is not None
-    assert (result.failure.kind, result.failure.boundary) == (FailureKind.VERIFIER_ERROR, Boundary.VERIFIER)
+async def test_what_breaks_is_failed_with_its_kind_and_never_scored(tmp_path: Path, make_task: MakeTask) -> None:
+    good = spec_for(make_task(), "noop")
+    raising = make_task("raising", metadata='verifier = "sabotage:RaisingVerifier"')
+    changes: list[tuple[dict[str, Any], FailureKind, Boundary]] = [
+        ({"task": "/nowhere/task"}, FailureKind.TASK_INVALID, Boundary.ENVKIT),
+        ({"policy": Plugin(name="noop", options={"colour": 1})}, FailureKind.TASK_INVALID, Boundary.ENVKIT),
+        ({"policy": Plugin(name="sabotage:BadMessage")}, FailureKind.POLICY_ERROR, Boundary.POLICY),
+        ({"policy": Plugin(name="sabotage:Raises")}, FailureKind.POLICY_ERROR, Boundary.POLICY),
+        ({"policy": Plugin(name="sabotage:Exits")}, FailureKind.UNKNOWN, Boundary.ENVKIT),
+        ({"harness": Plugin(name="sabotage:RaisingHarness")}, FailureKind.HARNESS_ERROR, Boundary.HARNESS),
+        ({"task": str(raising)}, FailureKind.VERIFIER_ERROR, Boundary.VERIFIER),
+    ]
+    outcome = await run_job(tmp_path / "run", [good.model_copy(update=change) for change, _, _ in changes])
+    for result, (change, kind, boundary) in zip(outcome.results, changes, strict=True):
+        assert (result.status, result.reward) == (Status.FAILED, None), change
+        assert result.failure is not None
+        assert (result.failure.kind, result.failure.boundary) == (kind, boundary), (change, result.failure)
+        assert result.failure.traceback, change
 
 
 async def test_secrets_of_the_host_are_nowhere_in_the_run(

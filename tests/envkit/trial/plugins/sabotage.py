@@ -13,6 +13,8 @@ from typing import Any
 
 from envkit.messages import AssistantMessage, Observation, ToolCall
 from envkit.policy.base import PolicyContext
+from envkit.sandbox.base import SandboxSpec
+from envkit.sandbox.local import LocalProvider
 from envkit.verifier import Verdict, VerifyRequest
 
 
@@ -130,7 +132,7 @@ class Wedges(_Policy):
         raise AssertionError
 
 
-class BadNumber(_Policy):
+class BadMessage(_Policy):
     """Gives back something that is no message."""
 
     async def act(self, observation: Observation) -> Any:
@@ -169,6 +171,15 @@ class RaisingHarness:
 
     def session(self, *args: object) -> Any:
         raise ZeroDivisionError("the harness's own fault")
+
+
+class RaisingProvider(LocalProvider):
+    """Creates sandboxes that can't be started, by an exception of its own."""
+
+    name = "raising"
+
+    def create(self, spec: SandboxSpec) -> Any:
+        raise IndexError("the provider's own fault")
 
 
 def kill_children() -> None:
