@@ -80,7 +80,7 @@ def read_model(
         details = error.errors(include_url=False)
     problems = _describe(model, data, details, lines, file)
     if not lenient:
-        raise _error(problems)
+        raise UserError("\n".join(problems))
     forgiving = copy.deepcopy(data)
     for detail in details:
         if detail["type"] == "extra_forbidden":
@@ -91,33 +91,34 @@ def read_model(
         read = model.model_validate(forgiving, strict=False)
     except ValidationError as error:
         hard = _describe(model, data, error.errors(include_url=False), lines, file)
-        raise _error(hard or problems) from None
+        raise UserError("\n".join(hard)) from None
     for problem in problems:
         warnings.warn(problem, LenientWarning, stacklevel=stacklevel + 1)
     return read
 
 
-def _error(problems: list[str]) -> UserError:
-    shown = problems[:_MOST_PROBLEMS]
-    if len(problems) > len(shown):
-        shown.append(f"... and {len(problems) - len(shown)} more")
-    return UserError("\n".join(shown))
-
-
 def _describe(
     model: type[BaseModel], data: dict[str, Any], details: list[ErrorDetails], lines: LineMap, file: str
 ) -> list[str]:
-    """One sentence per path, in the order of the file; the branches of a union are joined by "or"."""
+    """One sentence per path, in the order of the file, at most 20 and then how many more there are; the branches of a
+    union are joined by "or"."""
     by_path: dict[Loc, list[ErrorDetails]] = {}
     for detail in details:
         path = _path_in(data, detail["loc"])
         key = detail.get("ctx", {}).get("key") if detail["type"] == "envkit_key" else None
         by_path.setdefault((*path, key) if key is not None else path, []).append(detail)
+    ordered = sorted(by_path.items(), key=lambda item: lines.line(item[0]) or 0)
     described = []
-    for path, of_path in by_path.items():
+    for path, of_path in ordered[:_MOST_PROBLEMS]:  # a hostile file has a hundred thousand, and each costs a search
         line = lines.line(path)
-        described.append((line or 0, f"{file}:{line}" if line else file, _sentence(model, data, path, of_path)))
-    return [f"{where}: {what}" for _, where, what in sorted(described, key=lambda entry: entry[0])]
+        described.append(
+            f"{file}:{line}: {_sentence(model, data, path, of_path)}"
+            if line
+            else f"{file}: {_sentence(model, data, path, of_path)}"
+        )
+    if len(ordered) > len(described):
+        described.append(f"{file}: ... and {len(ordered) - len(described)} more")
+    return described
 
 
 def _sentence(model: type[BaseModel], data: dict[str, Any], path: Loc, details: list[ErrorDetails]) -> str:
@@ -125,8 +126,9 @@ def _sentence(model: type[BaseModel], data: dict[str, Any], path: Loc, details: 
     kind, key, table = first["type"], path[-1] if path else "", _table_name(path[:-1])
     if kind == "extra_forbidden":
         known = sorted(_known_keys(model, path[:-1]))
-        hint = did_you_mean(str(key), known) or f"; known keys: {', '.join(known)}"
-        return f"unknown key {key!r} in {table}{hint}"
+        word = _short(str(key))
+        hint = did_you_mean(word, known) or f"; known keys: {', '.join(known)}"
+        return f"unknown key {word!r} in {table}{hint}"
     if kind == "missing":
         return f"{table} lacks the key {key!r}, which is required"
     if kind == "value_error":
@@ -176,18 +178,21 @@ def _found(value: Any) -> str:
         ((dt.date, dt.time), "a date or time"),
     ):
         if isinstance(value, types_):
-            shown = str(value).lower() if isinstance(value, bool) else repr(value)
             if isinstance(value, (list, dict)):
                 return name
-            return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({name})"
+            return f"{str(value).lower() if isinstance(value, bool) else _short(repr(value))} ({name})"
     return repr(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _name(path: Loc) -> str:
     """A path as people write it: `steps[0].agent.timeout_sec`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{_short(part)}" if text else _short(part)
     return text or "the file"
 
 

@@ -111,7 +111,7 @@ class _Scanner:
     def _value(self, path: Path, depth: int) -> None:
         if depth >= MAX_DEPTH:
             raise TooDeep(self.line)
-        start = self._peek()
+        start, line = self._peek(), self.line
         if start in "\"'":
             self._string()
         elif start == "[":
@@ -122,7 +122,8 @@ class _Scanner:
                 if self._peek() == "]":
                     break
                 element = (*path, index)
-                self.found.lines[element] = self.line
+                if self.line != line:  # else the array's own line says it: a long array of numbers costs nothing
+                    self.found.lines[element] = self.line
                 self._value(element, depth + 1)
                 index += 1
                 self._blank(newlines=True)

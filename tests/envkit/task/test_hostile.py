@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,21 @@ def test_a_huge_or_binary_configuration_is_refused(make_dir: Any) -> None:
     _refused(root, "1,099,511,627,776 bytes; expected at most 1,048,576")
     (root / "task.toml").write_bytes(b"\x89PNG\r\n\x1a\n")
     _refused(root, "expected UTF-8 text, found the byte 0x89")
+
+
+@pytest.mark.parametrize(("line", "lenient_reads"), [("[k{0}]\n", True), ("[[steps]]\nk{0} = 1\n", False)])
+def test_ten_thousand_mistakes_are_answered_soon_and_briefly(make_dir: Any, line: str, lenient_reads: bool) -> None:
+    root = make_dir("".join(line.format(number) for number in range(10_000)))
+    start_s = time.process_time()
+    assert len(_refused(root, "980 more").splitlines()) == 21
+    with pytest.warns(LenientWarning) if lenient_reads else pytest.raises(UserError):
+        load_task_dir(root, lenient=True)
+    assert time.process_time() - start_s < 20  # searching the nearest key for each would take minutes
+
+
+def test_a_key_of_a_megabyte_is_not_repeated(make_dir: Any) -> None:
+    root = make_dir(f"[agent]\n{'k' * 10**6} = 1\n")
+    assert len(_refused(root, "unknown key 'kkkk")) < 500
 
 
 def test_a_tree_nested_without_end_is_refused(make_dir: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from envkit.failure import UserError
 from envkit.task import TaskConfig, edit_task_toml, parse_task_toml
 from envkit.task.strict import parse_toml
-from envkit.task.toml_lines import MAX_DEPTH, scan_lines
+from envkit.task.toml_lines import MAX_DEPTH, LineMap, scan_lines
 from envkit.task.toml_write import dump_toml
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
@@ -80,18 +80,25 @@ def _paths(data: Any, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, 
     return {found for key, value in items for found in ({(*path, key)} | _paths(value, (*path, key)))}
 
 
+def _agree(lines: LineMap, data: Any) -> None:
+    """Every key has a line; array elements on the array's own line share its entry; nothing else is recorded."""
+    paths = _paths(data)
+    assert {path for path in paths if isinstance(path[-1], str)} <= set(lines.lines) <= paths
+    assert all(lines.line(path) for path in paths)
+
+
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_path_of_a_parsed_file_has_a_line(
     task_tables: st.SearchStrategy[dict[str, Any]], data: st.DataObject
 ) -> None:
     text = dump_toml(data.draw(task_tables))
     lines = scan_lines(text)
-    assert set(lines.lines) == _paths(tomllib.loads(text))
+    _agree(lines, tomllib.loads(text))
 
 
 @given(st.text(alphabet="[]{}=.,\"'# \n\\ab1u", max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_text_that_is_no_toml_ends_in_an_error_of_ours_or_parses(text: str) -> None:
     try:
         data, lines = parse_toml(text.encode(), "f.toml")
@@ -99,11 +106,11 @@ def test_text_that_is_no_toml_ends_in_an_error_of_ours_or_parses(text: str) -> N
         assert str(error).startswith("f.toml")  # noqa: PT017
     else:
         assert data == tomllib.loads(text)
-        assert set(lines.lines) == _paths(data)
+        _agree(lines, data)
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_written_and_read_again_a_config_is_equal(
     task_tables: st.SearchStrategy[dict[str, Any]], data: st.DataObject
 ) -> None:
@@ -118,7 +125,7 @@ def test_written_and_read_again_a_config_is_equal(
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_unset_stays_unset(task_tables: st.SearchStrategy[dict[str, Any]], data: st.DataObject) -> None:
     table = data.draw(task_tables)
     successors = {"memory": "memory_mb", "storage": "storage_mb", "allow_internet": "network_mode"}
@@ -186,7 +193,7 @@ def test_an_edit_of_a_deprecated_key_writes_its_successor_and_removes_it() -> No
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_edit_ends_in_the_wanted_config(
     task_tables: st.SearchStrategy[dict[str, Any]], data: st.DataObject
 ) -> None:
