@@ -66,8 +66,8 @@ class _Parser:
             elif char == "}":
                 if len(self._levels) < 2:
                     raise GlobError("there is a '}' without its '{'; write \\} for the character itself")
-                branches = self._levels.pop()
-                self._branch.append("(?:{})".format("|".join("".join(tokens) for tokens in branches)))
+                branches = ["".join(tokens) for tokens in self._levels.pop()]
+                self._branch.append("(?:{})".format("|".join(filter(None, branches))))  # empty ones count for nothing
             elif char == "," and len(self._levels) > 1:
                 self._levels[-1].append([])
             elif char == "\\":

@@ -7,6 +7,7 @@ with a hint at what can read it; a page never exceeds the limits it is given.
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -128,8 +129,8 @@ def _refusal(target: str, sample: bytes) -> str:
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[str, bool]]:
-    """Each line as (its first characters, whether it is longer), line breaks removed. A line ends at LF or CR LF."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    """Each line as (its first characters, whether it is longer). A line ends at LF, CR LF or a CR alone."""
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
     kept: list[str] = []
     length = 0
     at_start = pending = True
@@ -143,22 +144,14 @@ def _lines(stream: BinaryIO) -> Iterator[tuple[str, bool]]:
         pieces = text.split("\n")
         for number, piece in enumerate(pieces):
             if number:
-                yield _line(kept, length)
+                yield "".join(kept), length > _LINE_CHARS
                 kept, length = [], 0
             if piece:
-                # Two more than are shown: enough to tell a CR at the end from one more character.
-                if length < _LINE_CHARS + 2:
-                    kept.append(piece[: _LINE_CHARS + 2 - length])
+                if length < _LINE_CHARS:
+                    kept.append(piece[: _LINE_CHARS - length])
                 length += len(piece)
     if length:
-        yield _line(kept, length)
-
-
-def _line(kept: list[str], length: int) -> tuple[str, bool]:
-    text = "".join(kept)
-    if len(text) == length and text.endswith("\r"):
-        text = text[:-1]
-    return text[:_LINE_CHARS], len(text) > _LINE_CHARS
+        yield "".join(kept), length > _LINE_CHARS
 
 
 def _file(target: str, stream: BinaryIO, offset: int, limit: int, max_bytes: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from .unicode_classes import members
 
-__all__ = ["RegexError", "translate"]
+__all__ = ["LineBreakError", "RegexError", "translate"]
 
 _POSIX = {
     "alnum": "0-9A-Za-z",
@@ -52,6 +52,10 @@ class RegexError(ValueError):
     """The expression is malformed or beyond what the syntax allows; the message says what and where."""
 
 
+class LineBreakError(RegexError):
+    """The expression asks for a line break, which no single line holds."""
+
+
 def translate(pattern: str) -> Pattern[str]:
     """Compiles an expression. Raises `RegexError`."""
     translator = _Translator(pattern)
@@ -65,7 +69,6 @@ def translate(pattern: str) -> Pattern[str]:
 class _Flags(NamedTuple):
     ignore_case: bool = False
     ascii_only: bool = False
-    swap_greed: bool = False
     verbose: bool = False
 
 
@@ -75,6 +78,7 @@ class _Translator:
         self._at = 0
         self._depth = 0
         self._flags = _Flags()
+        self._names: set[str] = set()
         self.compile_flags = 0
 
     def whole(self) -> str:
@@ -137,7 +141,9 @@ class _Translator:
             self._at += 1
         if self._peek() == "#":
             end = self._text.find("\n", self._at)
-            self._at = len(self._text) if end < 0 else end + 1
+            if end < 0:
+                raise self._fail("a comment needs a line break at its end")
+            self._at = end + 1
         return self._at > start
 
     def _piece(self) -> str:
@@ -158,7 +164,7 @@ class _Translator:
         if char == "{":
             raise self._fail("'{' has nothing to repeat; write \\{ for the character itself")
         if char == "\n":
-            raise self._fail("a line break can't be searched for; search for one line's text")
+            raise LineBreakError("a line break can't be searched for; search for one line's text")
         return self._flagged(re.escape(char))
 
     def _flagged(self, piece: str) -> str:
@@ -174,6 +180,10 @@ class _Translator:
                 end = self._text.find(">", self._at)
                 if end < 0 or not re.match(r"[A-Za-z_][\w.\[\]]*\Z", self._text[self._at : end]):
                     raise self._fail("a group's name is missing or malformed")
+                name = self._text[self._at : end]
+                if name in self._names:
+                    raise self._fail(f"there are two groups named {name}")
+                self._names.add(name)
                 self._at = end + 1
             else:
                 outer = self._flags
@@ -202,35 +212,37 @@ class _Translator:
                 self._flags = self._flags._replace(ignore_case=value)
             elif char == "u":
                 self._flags = self._flags._replace(ascii_only=not value)
-            elif char == "U":
-                self._flags = self._flags._replace(swap_greed=value)
             elif char == "x":
                 self._flags = self._flags._replace(verbose=value)
-            elif char not in "smR":  # these change nothing when every line is searched by itself
+            elif char not in "smRU":  # these change nothing where only whether a line fits matters
                 raise self._fail(f"unknown flag {char!r}; the flags are i, m, s, x, U, u and R")
 
     def _repeated(self, piece: str) -> str:
+        """The piece with the repetitions that follow it. Lazy ones are as greedy: only whether a line fits matters."""
+        bare, simple = piece, ""
         while True:
             if self._flags.verbose:
                 self._skip_blanks()
             char = self._peek()
             if char and char in "*+?":
                 self._at += 1
-                count = char
+                self._take("?")
+                # `a++` repeats a repetition, as in Rust; as one repetition it can't run wild.
+                simple = char if not simple or simple == char else "*"
+                piece = f"(?:{bare}){simple}"
             elif char == "{":
                 count = self._count()
+                self._take("?")
+                bare, simple = f"(?:{piece}){count}", ""
+                piece = bare
             else:
                 return piece
-            lazy = self._take("?") != self._flags.swap_greed
-            # The group keeps `a++` a repetition of a repetition, as in Rust, not a possessive one.
-            piece = "(?:{}){}{}".format(piece, count, "?" if lazy else "")
 
     def _count(self) -> str:
         match = re.compile(r"\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}").match(self._text, self._at)
-        if not match or not (match.group(1) or match.group(3)):
+        if not match or not match.group(1):
             raise self._fail("'{' begins a count like {3} or {2,5}; write \\{ for the character itself")
         low, comma, high = match.groups()
-        low = low or "0"
         if comma and high and int(low) > int(high):
             raise self._fail(f"the count {match.group()} is the wrong way round")
         if max(int(low), int(high or 0)) > _MAX_COUNT:
@@ -242,7 +254,7 @@ class _Translator:
 
     def _escape(self) -> str:
         char = self._next()
-        if char == "b" and self._peek() == "{":
+        if char == "b" and re.match(r"\{[a-zA-Z-]", self._peek(2)):
             for name, source in _WORD_EDGES.items():
                 if self._take(f"{{{name}}}"):
                     return self._flagged(source)
@@ -259,7 +271,7 @@ class _Translator:
             return self._flagged(_matcher(*self._perl(char)))
         literal = self._literal(char)
         if literal == "\n":
-            raise self._fail("a line break can't be searched for; search for one line's text")
+            raise LineBreakError("a line break can't be searched for; search for one line's text")
         return self._flagged(re.escape(literal))
 
     def _literal(self, char: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from .globs import GlobError
 from .paths import failure, os_failure, resolve, show, success
-from .rust_regex import RegexError, translate
+from .rust_regex import LineBreakError, RegexError, translate
 from .walking import Glob, walk
 
 _LIMIT = 100
@@ -63,6 +63,8 @@ def grep(pattern: str, path: str, include: str, cwd: str) -> dict[str, Any]:
         return failure(f"There is no folder {show(root)}.")
     try:
         expression = translate(pattern)
+    except LineBreakError as error:
+        return success(f"No matches found. ({error}.)", count=0, truncated=False)
     except RegexError as error:
         return failure(f"The regular expression is malformed: {error}.")
     try:

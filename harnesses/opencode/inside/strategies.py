@@ -40,7 +40,7 @@ class EditError(Exception):
 class Replaced(NamedTuple):
     text: str
     strategy: str
-    count: int
+    places: int
 
 
 def replace(text: str, old: str, new: str, replace_all: bool = False, exact: bool = False) -> Replaced:

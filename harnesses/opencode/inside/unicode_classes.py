@@ -6,8 +6,8 @@ on demand (a tenth of a second), only for expressions that use them. Used by `ru
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from functools import lru_cache
 
 _LONG_NAMES = {
     "letter": "L",
@@ -40,8 +40,20 @@ _LONG_NAMES = {
     "other": "C",
     "control": "Cc",
 }
-_CATEGORIES = ("L", "Lu", "Ll", "Lt", "Lm", "Lo", "LC", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd")
-_CATEGORIES += ("Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Co")
+_CATEGORIES: tuple[str, ...] = (
+    *("L", "Lu", "Ll", "Lt", "Lm", "Lo", "LC", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No"),
+    *("P", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp"),
+    *("C", "Cc", "Cf", "Cn", "Co"),
+)
+#: The code points, without surrogates; each end excluded. The long empty stretches are blocks of their own.
+_BLOCKS = (
+    (0, 0xD800),
+    (0xE000, 0x40000),
+    (0x40000, 0xE0000),
+    (0xE0000, 0xE1000),
+    (0xE1000, 0xF0000),
+    (0xF0000, 0x110000),
+)
 _SCRIPTS = {
     "latin": ("LATIN ",),
     "greek": ("GREEK ",),
@@ -57,6 +69,7 @@ _SCRIPTS = {
 }
 
 
+@lru_cache(maxsize=None)  # noqa: UP033 (Python 3.8)
 def members(name: str) -> str | None:
     """The class's characters as the inside of a bracket expression, the line break left out; None if unknown."""
     import unicodedata
@@ -84,12 +97,13 @@ def members(name: str) -> str | None:
 
 def _ranges(belongs: Callable[[str], bool]) -> str:
     out: list[str] = []
-    start = -1
-    for code in range(sys.maxunicode + 2):
-        inside = code <= sys.maxunicode and not 0xD800 <= code <= 0xDFFF and code != 10 and belongs(chr(code))
-        if inside and start < 0:
-            start = code
-        elif not inside and start >= 0:
-            out.append(f"\\U{start:08x}-\\U{code - 1:08x}")
-            start = -1
+    for low, high in _BLOCKS:
+        alike = low >= 0x40000 and low != 0xE0000  # nothing but one category in there: ask about one of them
+        start = -1
+        for code in (low, high) if alike else range(low, high + 1):
+            if code < high and code != 10 and belongs(chr(low if alike else code)):
+                start = code if start < 0 else start
+            elif start >= 0:
+                out.append(f"\\U{start:08x}-\\U{code - 1:08x}")
+                start = -1
     return "".join(out)

@@ -104,7 +104,7 @@ def _create(target: str, new: str) -> dict[str, Any]:
             "the whole file."
         )
     _store(target, _encode(new))
-    return success(f"Made the new file {show(target)}.", strategy="create", count=1)
+    return success(f"Made the new file {show(target)}.", strategy="create", places=1)
 
 
 def _with_line_ends(text: str, crlf: bool) -> str:
@@ -127,12 +127,12 @@ def _change(target: str, old: str, new: str, replace_all: bool, exact: bool) -> 
         if data != before:
             _rewrite(stream, before, data)
     said = f"Edited {show(target)}"
-    if done.count != 1:
-        said += f", {done.count} places"
+    if done.places != 1:
+        said += f", {done.places} places"
     said += "."
     if done.strategy != "exact":
         said += (
             " Note: oldString was not in the file literally; the nearest text was replaced instead (match: "
             f"{done.strategy}). Read the place again to make sure that it is as you want it."
         )
-    return success(said, strategy=done.strategy, count=done.count)
+    return success(said, strategy=done.strategy, places=done.places)
