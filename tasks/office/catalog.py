@@ -45,6 +45,7 @@ WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
     "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
     "calder-lane": WorldEntry("calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"),
+    "morven": WorldEntry("morven", "investment-banking", "eval", "Morven Capital Advisers LLP, debt advisers in Edinburgh"),
 }
 
 TASKS: dict[str, TaskEntry] = {
@@ -70,4 +71,12 @@ TASKS: dict[str, TaskEntry] = {
     "comps-price-refresh": TaskEntry("calder-lane", "medium", "edited-file", ("xlsx", "csv", "chat"), 20),
     "cim-pages-update": TaskEntry("calder-lane", "hard", "edited-file", ("pptx", "xlsx", "pdf", "mail"), 40),
     "nda-status-post": TaskEntry("calder-lane", "easy", "message", ("xlsx", "mail", "chat"), 10),
+    "curlew-maturity-dates": TaskEntry("morven", "easy", "answer", ("pdf", "docx"), 5),
+    "june-leverage-gap": TaskEntry("morven", "hard", "answer", ("pdf", "xlsx", "csv", "mail"), 45),
+    "portfolio-loan-to-value": TaskEntry("morven", "medium", "answer", ("pdf", "docx", "xlsx", "csv", "mail"), 30),
+    "term-sheet-grid": TaskEntry("morven", "hard", "new-file", ("xlsx", "pdf", "docx", "mail"), 60),
+    "board-terms-slides": TaskEntry("morven", "hard", "new-file", ("pptx", "pdf", "docx", "mail"), 60),
+    "compliance-certificate-fix": TaskEntry("morven", "hard", "edited-file", ("docx", "pdf", "xlsx", "csv", "mail"), 50),
+    "lender-log-update": TaskEntry("morven", "medium", "edited-file", ("xlsx", "mail"), 15),
+    "lender-call-event": TaskEntry("morven", "easy", "message", ("calendar", "chat", "mail"), 10),
 }

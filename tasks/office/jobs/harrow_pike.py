@@ -37,7 +37,7 @@ Engagements/Lantern. Within how many days must such an invoice be paid, and how 
 base rate do we charge on late payment? Only signed papers count. Answer in one or two sentences.
 """,
         [
-            answer("days", "Payment term after change order 1", weight=2, regex=[rf"\b{terms['days_new']}\b[ -]*(calendar )?days"], not_regex=[r"\b60\b"]),
+            answer("days", "Payment term after change order 1", weight=2, regex=[rf"\b{terms['days_new']}\b[ -]*(calendar )?days"]),
             answer("interest", "Interest above base rate, unchanged by the change order", number=number(terms["interest"], scale="percent", label="interest|base|above|late", max_candidates=3)),
         ],
         scripted=f"Lantern invoices dated December 2025 are payable within {terms['days_new']} days; late payments bear interest of {terms['interest']}% a year above the Bank of England base rate.",

@@ -40,7 +40,7 @@ By what date and time (local time) must our bid for tender 2026/017 of Aalsund K
 which channel? The papers are in the Aalsund folder. One sentence is enough.
 """,
         [
-            answer("date", "Date as moved by the second addendum", weight=2, regex=[rf"\b({d.day}(th)?\.? (of )?feb(ruary)?|feb(ruary)? {d.day}(th)?|2026-02-{d.day}|{d.day}[./-]0?2[./-]2026)"], not_regex=[r"\b20(th)?\.? (of )?feb(ruary)?\b.{0,12}12[:.]00"]),
+            answer("date", "Date as moved by the second addendum", weight=2, regex=[rf"\b({d.day}(th)?\.? (of )?feb(ruary)?|feb(ruary)? {d.day}(th)?|2026-02-{d.day}|{d.day}[./-]0?2[./-]2026)"]),
             answer("time", "Time of day", regex=[rf"\b(0?{d.hour}[:.]00|{d.hour} ?(am|o'clock))"]),
             answer("channel", "The portal", contains=["Udbudsnet"]),
         ],
