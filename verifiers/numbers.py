@@ -429,7 +429,10 @@ def _near(found: list[Candidate], labels: list[re.Match[str]], text: str, near: 
             c for c in found if first <= c.start and c.end <= last + 12 and c.start <= last and c.end <= line_end
         ]
         if not on_line:
-            on_line = [c for c in found if label.end() <= c.start <= label.end() + near]
+            # What follows may be lines away, but in the same block of a page.
+            block_end = text.find("\f", label.end())
+            last = min(label.end() + near, len(text) if block_end < 0 else block_end)
+            on_line = [c for c in found if label.end() <= c.start <= last]
         kept.update({(c.start, c.end): c for c in on_line})
     return [kept[key] for key in sorted(kept)]
 

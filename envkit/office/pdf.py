@@ -21,7 +21,7 @@ MAX_PAGES = 500
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: its text `by_lines` and `by_blocks`; `scanned` when it shows pictures and hardly any text."""
+    """One page: its text `by_lines` and `by_blocks` (form feeds between blocks, and between pages); `scanned` when it shows pictures and hardly any text."""
 
     number: int
     by_lines: str
@@ -35,11 +35,11 @@ class Pdf:
 
     @property
     def by_lines(self) -> str:
-        return "\n".join(p.by_lines for p in self.pages)
+        return "\f".join(p.by_lines for p in self.pages)
 
     @property
     def by_blocks(self) -> str:
-        return "\n".join(p.by_blocks for p in self.pages)
+        return "\f".join(p.by_blocks for p in self.pages)
 
 
 def read_pdf(data: bytes) -> Pdf:
@@ -96,7 +96,7 @@ def _page(layout: Any, number: int) -> Page:
             pass
     lines = _lines(_text_lines(layout))
     letters = sum(len(b.strip()) for b in blocks)
-    return Page(number, lines, "\n".join(blocks), scanned=pictures > 0 and letters < 10)
+    return Page(number, lines, "\f".join(blocks), scanned=pictures > 0 and letters < 10)
 
 
 def _walk(layout: Iterable[Any]) -> Iterator[Any]:

@@ -30,7 +30,9 @@ def test_phrases_match_as_whole_words_after_normalisation(text: str, phrase: str
 
 
 def test_every_rule_must_hold_and_says_what_it_missed() -> None:
-    rules = TextRules(contains=("alpha", ("beta", "gamma")), contains_any=("x", "y"), not_contains=("delta",), regex=("^Total: 5$",))
+    rules = TextRules(
+        contains=("alpha", ("beta", "gamma")), contains_any=("x", "y"), not_contains=("delta",), regex=("^Total: 5$",)
+    )
     assert misses_of_rules(rules, ["Alpha gamma y\nTotal: 5"]) == []
     messages = [m.message for m in misses_of_rules(rules, ["delta"])]
     assert len(messages) == 5

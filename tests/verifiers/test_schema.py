@@ -41,18 +41,33 @@ def test_values_keep_their_toml_types() -> None:
     [
         ('[[check]]\nid = "a"\nkind = "cel"\n', "line 2: check 'a': unknown kind 'cel' (did you mean 'cell'?)"),
         ('[[check]]\nid = "a"\n', "kind is required"),
-        ('[[check]]\nid = "a"\nkind = "answer"\nnumber = {value = 1, unt = "EUR"}\n', "line 5: check 'a', number.unt: unknown key (did you mean 'unit'?)"),
-        ('[[check]]\nid = "a"\nkind = "answer"\ncontain = ["x"]\n', "line 5: check 'a', contain: unknown key (did you mean 'contains'?)"),
+        (
+            '[[check]]\nid = "a"\nkind = "answer"\nnumber = {value = 1, unt = "EUR"}\n',
+            "line 5: check 'a', number.unt: unknown key (did you mean 'unit'?)",
+        ),
+        (
+            '[[check]]\nid = "a"\nkind = "answer"\ncontain = ["x"]\n',
+            "line 5: check 'a', contain: unknown key (did you mean 'contains'?)",
+        ),
         ('[[check]]\nid = "a"\nkind = "answer"\n', "an answer check needs"),
         ('[[check]]\nid = "a"\nkind = "answer"\nregex = ["("]\n', "not a regular expression"),
         ('[[check]]\nid = "a"\nkind = "cell"\npath = "m.xlsx"\nvalue = 1\n', "say which cell"),
-        ('[[check]]\nid = "a"\nkind = "cell"\npath = "m.xlsx"\ncell = "B7"\nrow_label = "x"\nvalue = 1\n', "in one way"),
+        (
+            '[[check]]\nid = "a"\nkind = "cell"\npath = "m.xlsx"\ncell = "B7"\nrow_label = "x"\nvalue = 1\n',
+            "in one way",
+        ),
         ('[[check]]\nid = "a"\nkind = "cell"\npath = "m.xlsx"\ncell = "B7"\n', "needs value"),
         ('[[check]]\nid = "a b"\nkind = "answer"\nmax_words = 5\n', "line 3"),
         ('[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\nweight = -1\n', "line 6"),
         ('[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\nweight = 0\n', "weight above 0"),
-        ('[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n', "two checks have the id 'a'"),
-        ('scorin = "x"\n[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n', "line 2: scorin: unknown key (did you mean 'scoring'?)"),
+        (
+            '[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n',
+            "two checks have the id 'a'",
+        ),
+        (
+            'scorin = "x"\n[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n',
+            "line 2: scorin: unknown key (did you mean 'scoring'?)",
+        ),
         ("", "check"),
         ("[[check", "not valid TOML"),
         ('[[check]]\nid = "a"\nkind = "calendar"\nsummary = "x"\nstart = "2025-01-01"\n', "without quotes"),

@@ -56,8 +56,13 @@ def test_what_counts_for_nothing_may_be_missing() -> None:
 scores = st.sampled_from([0.0, 1.0, None])
 
 
-@given(st.lists(st.tuples(scores, st.floats(0, 10), st.booleans()), min_size=1, max_size=8), st.sampled_from(["weighted_mean", "all_or_nothing"]))
-def test_the_bounds_hold_whatever_the_missing_ones_turn_out_to_be(rows: list[tuple[float | None, float, bool]], scoring: str) -> None:
+@given(
+    st.lists(st.tuples(scores, st.floats(0, 10), st.booleans()), min_size=1, max_size=8),
+    st.sampled_from(["weighted_mean", "all_or_nothing"]),
+)
+def test_the_bounds_hold_whatever_the_missing_ones_turn_out_to_be(
+    rows: list[tuple[float | None, float, bool]], scoring: str
+) -> None:
     criteria = [criterion(f"c{i}", *row) for i, row in enumerate(rows)]
     verdict = verdict_of(criteria, scoring, "v")  # type: ignore[arg-type]
     assert verdict.lower is not None

@@ -189,7 +189,9 @@ def test_sheets(judge: Judge) -> None:
         book["Summary"]["D4"] = "=1/0"
 
     judged = judge(
-        sheet('sheet = " summary"\nheader = ["Line", "2025"]\nrows = 7\nmin_formulas = 4\nno_errors = true\nvisible = true'),
+        sheet(
+            'sheet = " summary"\nheader = ["Line", "2025"]\nrows = 7\nmin_formulas = 4\nno_errors = true\nvisible = true'
+        ),
         sheet('sheet = "Summary"\nheader = ["2025", "Line"]'),
         sheet('sheet = "Old"\nvisible = true'),
         sheet('sheet = "New"'),
@@ -205,7 +207,9 @@ def test_sheets(judge: Judge) -> None:
 
 def test_defined_names(judge: Judge) -> None:
     def name(book: Any) -> None:
-        book.defined_names["NetIncome"] = openpyxl.workbook.defined_name.DefinedName("NetIncome", attr_text="Summary!$C$5")
+        book.defined_names["NetIncome"] = openpyxl.workbook.defined_name.DefinedName(
+            "NetIncome", attr_text="Summary!$C$5"
+        )
 
     check = f'kind = "cell"\n{PATH}name = "netincome"\nvalue = 4.65'
     assert judge(check, final={"filesystem/m.xlsx": model(name)}).outcomes == "p"
@@ -217,7 +221,9 @@ def test_one_formula_that_can_t_be_bound_does_not_take_the_others_along(judge: J
         book["Summary"]["E1"] = "=[1]Other!A1"
         book["Summary"]["E2"] = "=SUM("
 
-    judged = judge(cell('cell = "C4"\nvalue = 6.2'), cell('cell = "E1"\nvalue = 0'), final={"filesystem/m.xlsx": model(poison)})
+    judged = judge(
+        cell('cell = "C4"\nvalue = 6.2'), cell('cell = "E1"\nvalue = 0'), final={"filesystem/m.xlsx": model(poison)}
+    )
     assert judged.outcomes == "pf"
 
 
@@ -266,7 +272,8 @@ def test_shared_formulas_are_filled_down(judge: Judge) -> None:
 
     data = rewrite(out.getvalue(), "xl/worksheets/sheet1.xml", share)
     judged = judge(
-        cell('cell = "B3"\nvalue = 6\nformula_regex = "^=A3\\\\*2$"\nreferences = ["A3"]'), final={"filesystem/m.xlsx": data}
+        cell('cell = "B3"\nvalue = 6\nformula_regex = "^=A3\\\\*2$"\nreferences = ["A3"]'),
+        final={"filesystem/m.xlsx": data},
     )
     assert judged.outcomes == "p"
 
@@ -274,11 +281,15 @@ def test_shared_formulas_are_filled_down(judge: Judge) -> None:
 @pytest.mark.parametrize("prefix", ["strict"])
 def test_strict_open_xml_is_read(judge: Judge, prefix: str) -> None:
     def strict(xml: str) -> str:
-        xml = xml.replace("http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://purl.oclc.org/ooxml/spreadsheetml/main")
+        xml = xml.replace(
+            "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://purl.oclc.org/ooxml/spreadsheetml/main"
+        )
         return xml.replace(
             "http://schemas.openxmlformats.org/officeDocument/2006/relationships",
             "http://purl.oclc.org/ooxml/officeDocument/relationships",
         )
 
-    judged = judge(cell('cell = "B2"\nvalue = 10'), final={"filesystem/m.xlsx": rewrite(model(), r".*\.(xml|rels)", strict)})
+    judged = judge(
+        cell('cell = "B2"\nvalue = 10'), final={"filesystem/m.xlsx": rewrite(model(), r".*\.(xml|rels)", strict)}
+    )
     assert judged.outcomes == "p"
