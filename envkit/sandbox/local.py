@@ -76,7 +76,7 @@ class LocalSandbox(ProcessSandbox):
     async def _launch(self) -> tuple[socket.socket, dict[str, Any]]:
         provider, spec = self._provider, self.spec
         provider.check(spec)
-        tmpfs = _writable_places(spec)
+        tmpfs = writable_places(spec)
         interpreter, packages = provider.inside()
         root = os.geteuid() == 0
         uid = _next_uid() if root else os.getuid()
@@ -183,7 +183,7 @@ def _check_socket(path: str, *, dropped: bool) -> None:
             raise UserError(f"sandboxes have a user of their own, who may not connect to {path}; chmod it to 0666")
 
 
-def _writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
+def writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
     """Path -> (bytes, mode) of every tmpfs, outer folders first."""
     side = spec.side_disk_mb * _MIB
     places = {FILESYSTEM: (spec.disk_mb * _MIB, 0o755)}

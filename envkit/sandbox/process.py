@@ -28,6 +28,11 @@ class ProcessSandbox(SupervisedSandbox):
         self._process: subprocess.Popen[bytes] | None = None
         self._said = b""
 
+    @property
+    def pid(self) -> int | None:
+        """The outermost process on the host; None before the start."""
+        return None if self._process is None else self._process.pid
+
     def _spawn_supervisor(
         self, command: Callable[[int], list[str]], inherited: Sequence[int], **identity: Any
     ) -> socket.socket:

@@ -65,7 +65,7 @@ def _as_nobody(work: Callable[[], None], home: str) -> None:
             os.setresuid(NOBODY, NOBODY, NOBODY)
             bwrap.find.cache_clear()
             work()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - reported to the parent
             os.write(writer, traceback.format_exc().encode()[-60000:])
         finally:
             os._exit(0)

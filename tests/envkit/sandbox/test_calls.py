@@ -51,7 +51,24 @@ def descriptors(): return len(os.listdir("/proc/self/fd"))
 """,
 )
 
-VALUES = [None, True, False, 0, -1, 2**62, 1.5, float("inf"), "", "ü", "\udcff", b"\x00\xff", [], [1, [2]], {}, {"a": {"b": [None]}}]
+VALUES = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**62,
+    1.5,
+    float("inf"),
+    "",
+    "ü",
+    "\udcff",
+    b"\x00\xff",
+    [],
+    [1, [2]],
+    {},
+    {"a": {"b": [None]}},
+]
 
 
 def test_values_come_back_as_they_went(run):
@@ -111,7 +128,11 @@ async def test_arguments_that_are_no_values_are_refused_here(sandbox):
 
 
 async def test_a_module_that_does_not_load_says_so_every_time(sandbox):
-    for source, error in (("1/0", "ZeroDivisionError"), ("def (", "SyntaxError"), ("import no_such", "ModuleNotFoundError")):
+    for source, error in (
+        ("1/0", "ZeroDivisionError"),
+        ("def (", "SyntaxError"),
+        ("import no_such", "ModuleNotFoundError"),
+    ):
         for _ in range(2):
             with pytest.raises(InsideError, match=error):
                 await sandbox.call(InsideModule("broken", source), "f", {})

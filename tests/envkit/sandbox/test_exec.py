@@ -137,7 +137,10 @@ def test_a_command_inherits_no_descriptor_and_no_signal_setting(run):
 def test_twenty_commands_at_once_do_not_mix(run):
     async def body(sandbox):
         results = await asyncio.gather(
-            *(sandbox.exec(["sh", "-c", "cat; echo $N; sleep 0.1"], stdin=b"%d-" % n, env={"N": str(n)}) for n in range(20))
+            *(
+                sandbox.exec(["sh", "-c", "cat; echo $N; sleep 0.1"], stdin=b"%d-" % n, env={"N": str(n)})
+                for n in range(20)
+            )
         )
         assert [r.stdout for r in results] == [b"%d-%d\n" % (n, n) for n in range(20)]
 

@@ -286,7 +286,9 @@ async def test_a_snapshot_of_what_is_not_there_is_an_error(sandbox):
 
 async def test_a_file_that_changes_meanwhile_is_an_error_not_a_torn_copy(sandbox):
     grow = "import time\nf = open('log', 'ab', 0)\nwhile True: f.write(b'x' * 4096); time.sleep(0.0005)"
-    await sandbox.exec(["sh", "-c", f"head -c 30000000 /dev/zero > big; setsid python3 -c \"{grow}\" >/dev/null 2>&1 </dev/null &"])
+    await sandbox.exec(
+        ["sh", "-c", f'head -c 30000000 /dev/zero > big; setsid python3 -c "{grow}" >/dev/null 2>&1 </dev/null &']
+    )
     with pytest.raises(EnvkitError, match="changed while|moved while"):
         for _ in range(20):
             await members_of(sandbox)

@@ -17,13 +17,24 @@ from envkit.sandbox.local import LocalProvider
 
 def test_host_files_are_not_there(run):
     async def body(sandbox):
-        for path in ("/root", "/work", "/etc/shadow", "/etc/sudoers", "/var/lib", "/home/agent/../../root", "/sys", "/boot"):
+        for path in (
+            "/root",
+            "/work",
+            "/etc/shadow",
+            "/etc/sudoers",
+            "/var/lib",
+            "/home/agent/../../root",
+            "/sys",
+            "/boot",
+        ):
             assert (await sandbox.exec(["ls", path])).exit_code == 2, path
         listed = await sandbox.exec(["ls", "-A", "/home", "/var", "/usr/local"])
         assert listed.stdout.split() == [b"/home:", b"agent", b"/usr/local:", b"/var:", b"tmp"]
         passwd = (await sandbox.exec(["cut", "-d:", "-f1", "/etc/passwd"])).stdout.split()
         assert passwd == [b"root", b"agent", b"nobody"]
-        named = await sandbox.exec(["sh", "-c", "hostname; id -u; id -g; id -G; date +%Z; locale 2>/dev/null | head -1"])
+        named = await sandbox.exec(
+            ["sh", "-c", "hostname; id -u; id -g; id -G; date +%Z; locale 2>/dev/null | head -1"]
+        )
         assert named.stdout.split() == [b"sandbox", b"1000", b"1000", b"1000", b"UTC", b"LANG=C.UTF-8"]
 
     run(body)
@@ -33,7 +44,9 @@ def test_the_environment_holds_nothing_of_the_host(run):
     async def body(sandbox):
         env = (await sandbox.exec(["env", "-0"])).stdout.decode()
         assert "SECRET" not in env
-        everywhere = await sandbox.exec(["sh", "-c", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep SECRET"])
+        everywhere = await sandbox.exec(
+            ["sh", "-c", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep SECRET"]
+        )
         assert everywhere.stdout == b""
 
     os.environ["ENVKIT_TEST_SECRET"] = "SECRET-value"
@@ -45,11 +58,32 @@ def test_the_environment_holds_nothing_of_the_host(run):
 
 def test_only_the_writable_places_are_writable(run):
     async def body(sandbox):
-        for place in ("/", "/usr", "/usr/local", "/etc", "/dev", "/run", "/var", "/home", "/usr/lib/python3/dist-packages"):
+        for place in (
+            "/",
+            "/usr",
+            "/usr/local",
+            "/etc",
+            "/dev",
+            "/run",
+            "/var",
+            "/home",
+            "/usr/lib/python3/dist-packages",
+        ):
             made = await sandbox.exec(["sh", "-c", f"touch {place}/x || mkdir {place}/x"])
             assert made.exit_code == 1, place
             assert b"Read-only" in made.stderr or b"No such file" in made.stderr, (place, made.stderr)
-        places = ("/filesystem", "/.apps_data", "/tmp", "/var/tmp", "/home/agent", "/logs", "/solution", "/tests", "/dev/shm", "/x/y")
+        places = (
+            "/filesystem",
+            "/.apps_data",
+            "/tmp",
+            "/var/tmp",
+            "/home/agent",
+            "/logs",
+            "/solution",
+            "/tests",
+            "/dev/shm",
+            "/x/y",
+        )
         for place in places:
             assert (await sandbox.exec(["sh", "-c", f"touch {place}/x && rm {place}/x"])).ok, place
         for attack in ("mount -o remount,rw /", "mount -t tmpfs x /usr", "umount /filesystem", "umount /usr/local"):
@@ -272,7 +306,7 @@ async def test_concurrent_sandboxes_have_users_of_their_own(provider):
         pytest.skip("only root can give out users")
     sandboxes = [provider.create(SandboxSpec()) for _ in range(4)]
     await asyncio.gather(*(sandbox.start() for sandbox in sandboxes))
-    users = {os.stat(f"/proc/{sandbox._process.pid}").st_uid for sandbox in sandboxes}
+    users = {os.stat(f"/proc/{sandbox.pid}").st_uid for sandbox in sandboxes}
     await asyncio.gather(*(sandbox.stop() for sandbox in sandboxes))
     assert len(users) == 4
     assert 0 not in users

@@ -62,7 +62,9 @@ def test_a_full_disk_is_an_error_and_nothing_else(run):
 
 def test_a_file_beyond_its_limit_is_refused(run):
     async def body(sandbox):
-        write = "f = open('big', 'wb')\ntry:\n    f.write(bytes(6 << 20)); f.flush()\nexcept OSError as e: print(e.errno)"
+        write = (
+            "f = open('big', 'wb')\ntry:\n    f.write(bytes(6 << 20)); f.flush()\nexcept OSError as e: print(e.errno)"
+        )
         assert (await sandbox.exec(["python3", "-c", write])).stdout == b"27\n"  # EFBIG
         grow = await sandbox.exec(["truncate", "-s", "6M", "sparse"])
         assert not grow.ok
@@ -81,7 +83,9 @@ def test_open_files_and_core_dumps(run):
 
 def test_processes_are_limited(run):
     async def body(sandbox):
-        script = "import os, time\nn = 0\ntry:\n    while True:\n        n += 1\n        os.fork() or time.sleep(1000)\n"
+        script = (
+            "import os, time\nn = 0\ntry:\n    while True:\n        n += 1\n        os.fork() or time.sleep(1000)\n"
+        )
         script += "except OSError: print(n)\n"
         result = await sandbox.exec(["python3", "-c", script], timeout_s=3)
         assert result.timed_out  # its children hold the output

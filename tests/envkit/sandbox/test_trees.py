@@ -25,10 +25,7 @@ ESCAPES = {
         "time.sleep(1000)' & sleep 1000"
     ),
     "fast forks": (
-        "python3 -c 'import os,time\n"
-        "while True:\n"
-        "    if os.fork(): os._exit(0)\n"
-        "    os.setsid()' & sleep 1000"
+        "python3 -c 'import os,time\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid()' & sleep 1000"
     ),
     "main thread gone": (
         "python3 -c 'import ctypes,threading,time\n"
@@ -150,7 +147,7 @@ def test_a_pipe_passed_to_another_process_does_not_hold_up_the_answer(run):
 
     async def body(sandbox):
         process = await sandbox.spawn(["python3", "-c", keeper])
-        wait = "while [ ! -S /tmp/k ]; do sleep 0.01; done; exec python3 -c \"$0\""
+        wait = 'while [ ! -S /tmp/k ]; do sleep 0.01; done; exec python3 -c "$0"'
         result = await sandbox.exec(["sh", "-c", wait, giver], timeout_s=2)
         assert (result.timed_out, result.stdout) == (True, b"given\n")
         await process.kill()
