@@ -7,6 +7,7 @@ import json
 import platform
 import shutil
 import sys
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,8 +50,9 @@ def examine() -> dict[str, Any]:
     sandboxes = []
     for name in plugins.names("sandboxes"):
         try:
-            probe = plugins.resolve("sandboxes", name)
-            report = (probe.probe if hasattr(probe, "probe") else probe().doctor)()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # looking at the unisolated sandbox is not using it
+                report = plugins.construct("sandboxes", name).doctor()
             sandboxes.append(
                 {"name": name, "usable": report.usable, "details": dict(report.details), "remedy": report.remedy}
             )
