@@ -29,6 +29,7 @@ def assert_failed(result: TrialResult, *kinds: FailureKind) -> None:
     assert result.failure.kind in kinds, result.failure
 
 
+@pytest.mark.slow
 async def test_sandbox_killed_between_steps(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:KillsSandboxBetweenSteps"))
     assert_failed(result, FailureKind.SANDBOX_DIED)
@@ -52,6 +53,7 @@ async def test_trial_process_killed(tmp_path: Path, make_task: MakeTask, leftove
     leftovers.assert_none_within(5)
 
 
+@pytest.mark.slow
 async def test_the_budget_expires_during_an_exec(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     commands = {
         "a setsid child": "setsid sleep 1000 & sleep 1000",
@@ -72,6 +74,7 @@ async def test_the_budget_expires_during_an_exec(tmp_path: Path, make_task: Make
     leftovers.assert_none_within(5)
 
 
+@pytest.mark.slow
 async def test_a_wedged_trial_is_killed_by_the_watchdog(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:
@@ -95,6 +98,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(target)], check=True)
 
 
+@pytest.mark.slow
 async def test_the_hosts_disk_is_full(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, tiny_disk: Path
 ) -> None:
@@ -116,6 +120,7 @@ async def test_the_hosts_disk_is_full(
     assert [r.status for r in again.results] == [Status.SCORED] * 4
 
 
+@pytest.mark.slow
 async def test_verifiers_that_break(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     kinds = {
         "RaisingVerifier": FailureKind.VERIFIER_ERROR,
@@ -129,6 +134,7 @@ async def test_verifiers_that_break(tmp_path: Path, make_task: MakeTask, leftove
     leftovers.assert_none_within(5)
 
 
+@pytest.mark.slow
 async def test_exceptions_that_nobody_expected(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     task = make_task()
     specs = [
@@ -192,6 +198,7 @@ async def test_an_agent_that_runs_wild_is_contained_and_scored_by_its_work(
     leftovers.assert_none_within(5)
 
 
+@pytest.mark.slow
 async def test_no_trial_waits_for_a_neighbour_that_is_wedged(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:

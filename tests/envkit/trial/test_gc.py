@@ -59,6 +59,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(temp: Path) -> None:
     assert precious.exists()
 
 
+@pytest.mark.slow
 async def test_a_server_and_its_trials_killed_together_are_collected_by_the_next_run(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:
@@ -89,6 +90,7 @@ async def test_a_server_and_its_trials_killed_together_are_collected_by_the_next
     leftovers.assert_none_within(1)
 
 
+@pytest.mark.slow
 async def test_a_trial_that_died_is_collected_by_its_own_server(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:

@@ -67,6 +67,7 @@ def scored(folder: Path, ids: list[str]) -> dict[str, TrialResult]:
     return {trial_id: r for trial_id, r in found.items() if r is not None and r.status is Status.SCORED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("which", "delay_s"), [(signal.SIGKILL, 1.7), (signal.SIGINT, 1.9)])
 async def test_interrupted_in_the_middle(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, which: signal.Signals, delay_s: float
@@ -86,6 +87,7 @@ async def test_interrupted_at_twenty_random_points(
         await interrupt_and_resume(tmp_path, task, leftovers, which, random.uniform(0.05, 4.0))
 
 
+@pytest.mark.slow
 async def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     task = make_task()
     specs = [spec_for(task, "sabotage:Wedges", {}, sample=i) for i in range(2)]

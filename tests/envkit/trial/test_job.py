@@ -28,6 +28,7 @@ def ids_on_disk(folder: Path) -> Counter[str]:
     return Counter(json.loads(line)["trial_id"] for line in (folder / "results.jsonl").read_text().splitlines())
 
 
+@pytest.mark.slow
 async def test_every_trial_runs_once_within_the_concurrency(tmp_path: Path, make_task: MakeTask) -> None:
     class Watch(Silent):
         most = 0
@@ -93,6 +94,7 @@ async def test_a_finished_job_runs_nothing_again(tmp_path: Path, make_task: Make
     assert len(list((tmp_path / "run" / "trials").glob("*/attempt-*"))) == 1
 
 
+@pytest.mark.slow
 async def test_another_plan_in_the_folder_is_refused(tmp_path: Path, make_task: MakeTask) -> None:
     spec = spec_for(make_task(), "noop")
     await run_job(tmp_path / "run", [spec])
@@ -100,6 +102,7 @@ async def test_another_plan_in_the_folder_is_refused(tmp_path: Path, make_task: 
         await run_job(tmp_path / "run", [spec.model_copy(update={"seed": 5})])
 
 
+@pytest.mark.slow
 async def test_two_jobs_do_not_share_a_folder(tmp_path: Path, make_task: MakeTask) -> None:
     specs = sleepy(make_task(), 1, s=3)
     first = asyncio.create_task(run_job(tmp_path / "run", specs))
@@ -110,11 +113,12 @@ async def test_two_jobs_do_not_share_a_folder(tmp_path: Path, make_task: MakeTas
 
 
 async def test_an_unknown_plug_in_stops_the_job_before_any_trial(tmp_path: Path, make_task: MakeTask) -> None:
-    with pytest.raises(UserError, match="orakel.*did you mean 'oracle'"):
+    with pytest.raises(UserError, match=r"orakel.*did you mean 'oracle'"):
         await run_job(tmp_path / "run", [spec_for(make_task(), "orakel")])
     assert not list((tmp_path / "run" / "trials").iterdir())
 
 
+@pytest.mark.slow
 async def test_failures_are_counted_by_kind_and_left_out_of_the_mean(tmp_path: Path, make_task: MakeTask) -> None:
     task = make_task()
     outcome = await run_job(tmp_path / "run", [spec_for(task), spec_for(task, "sabotage:Raises")])

@@ -27,7 +27,8 @@ def test_names_of_other_things(name: str) -> None:
 
 def test_values_are_found_anywhere_in_options_but_references_are_not_secrets() -> None:
     clean = scrubber(
-        {"endpoints": [{"url": "http://here", "headers": {"authorization": "Bearer abcdefgh"}}], "api_keys": ["k-1234567"]},
+        {"endpoints": [{"url": "http://here", "headers": {"authorization": "Bearer abcdefgh"}}]},
+        {"api_keys": ["k-1234567"]},
         {"api_key": "${SOME_VARIABLE}"},
     )
     text = clean.scrub_text("http://here Bearer abcdefgh k-1234567 ${SOME_VARIABLE}")

@@ -57,7 +57,9 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert not store.damaged
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"\0" * 300, b'{"status": "scored"}', b"[1,2]", b"\xff\xfe", b"[" * 90000])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"\0" * 300, b'{"status": "scored"}', b"[1,2]", b"\xff\xfe", b"[" * 90000]
+)
 def test_a_damaged_record_counts_as_not_there_and_is_reported(tmp_path: Path, damage: bytes) -> None:
     store = RunStore(tmp_path)
     folder = store.trial_folder(SPEC.trial_id)

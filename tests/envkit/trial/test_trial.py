@@ -41,6 +41,7 @@ async def test_an_oracle_trial_is_scored_and_leaves_its_evidence(
     leftovers.assert_none_within(5)
 
 
+@pytest.mark.slow
 async def test_doing_nothing_scores_zero_and_that_is_a_verdict(tmp_path: Path, make_task: MakeTask) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(), "noop"))
     assert (result.status, result.reward) == (Status.SCORED, 0.0)
@@ -59,6 +60,7 @@ async def test_a_fault_is_tried_again_and_every_attempt_is_kept(tmp_path: Path, 
     assert (folder / "attempt-2" / "verdict.json").exists()
 
 
+@pytest.mark.slow
 async def test_a_fault_that_stays_ends_as_failed_after_its_retries(tmp_path: Path, make_task: MakeTask) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:Flaky", {"times": 99}), retries={})
     assert (result.status, result.reward) == (Status.FAILED, None)
@@ -68,6 +70,7 @@ async def test_a_fault_that_stays_ends_as_failed_after_its_retries(tmp_path: Pat
     assert len(result.attempts) == 2  # RETRIES[policy_error] == 1
 
 
+@pytest.mark.slow
 async def test_a_script_that_leaves_no_reward_gives_no_reward(tmp_path: Path, make_task: MakeTask) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(script="#!/bin/bash\nexit 0\n"), "noop"))
     assert result.reward is None
@@ -81,7 +84,7 @@ async def test_what_breaks_is_failed_with_its_kind_and_never_scored(tmp_path: Pa
     raising = make_task("raising", metadata='verifier = "sabotage:RaisingVerifier"')
     changes: list[tuple[dict[str, Any], FailureKind, Boundary]] = [
         ({"task": "/nowhere/task"}, FailureKind.TASK_INVALID, Boundary.ENVKIT),
-        ({"policy": Plugin(name="noop", options={"colour": 1})}, FailureKind.TASK_INVALID, Boundary.ENVKIT),
+        ({"policy": Plugin(name="noop", options={"colour": 1})}, FailureKind.TASK_INVALID, Boundary.POLICY),
         ({"policy": Plugin(name="sabotage:BadMessage")}, FailureKind.POLICY_ERROR, Boundary.POLICY),
         ({"policy": Plugin(name="sabotage:Raises")}, FailureKind.POLICY_ERROR, Boundary.POLICY),
         ({"policy": Plugin(name="sabotage:Exits")}, FailureKind.UNKNOWN, Boundary.ENVKIT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -70,7 +71,7 @@ class Flaky(_Policy):
 
 
 class Sleepy(_Policy):
-    """Answers after `s` seconds (a tool call that works), so that a job takes a while; appends to `log` when it is asked."""
+    """Works for `s` seconds, then answers: so that a job takes a while."""
 
     async def act(self, observation: Observation) -> AssistantMessage:
         if self.turn == 0:
@@ -185,10 +186,8 @@ class RaisingProvider(LocalProvider):
 def kill_children() -> None:
     """Kills every process below this one: the sandbox's, from outside."""
     for pid in descendants(os.getpid()):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def descendants(root: int) -> list[int]:

@@ -26,7 +26,8 @@ def sweep() -> None:
 def main(request: dict[str, Any], lease: int) -> int:
     what = request["do"]
     if what == "report":
-        Path(request["to"]).write_text(
+        say(
+            request["to"],
             json.dumps(
                 {
                     "pid": os.getpid(),
@@ -36,7 +37,7 @@ def main(request: dict[str, Any], lease: int) -> int:
                     "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
                     "threads": len(os.listdir("/proc/self/task")),
                 }
-            )
+            ),
         )
         print("said on stdout")
         print("said on stderr", file=sys.stderr)
@@ -50,22 +51,28 @@ def main(request: dict[str, Any], lease: int) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         if request.get("to"):
-            Path(request["to"]).write_text(str(os.getpid()))
+            say(request["to"], str(os.getpid()))
         while True:
             time.sleep(1)
     elif what == "litter":
         # A process in a session of its own, as a careless plug-in might start it, and a file in the temporary folder.
         stray = subprocess.Popen(["sleep", "1000"], start_new_session=True)
         Path(tempfile.gettempdir(), "left").write_text("x")
-        Path(request["to"]).write_text(str(stray.pid))
+        say(request["to"], str(stray.pid))
         return int(request.get("code", 0))
     elif what == "lease":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         select.select([lease], [], [])
-        Path(request["to"]).write_text("the job is gone")
+        say(request["to"], "the job is gone")
     elif what == "sleep":
         time.sleep(request["s"])
     return 0
+
+
+def say(path: str, text: str) -> None:
+    """Whole or not at all, for the test waits for the file."""
+    Path(path + ".part").write_text(text)
+    os.rename(path + ".part", path)
 
 
 def start_thread() -> None:
