@@ -52,9 +52,10 @@ def add_trial_options(parser: argparse.ArgumentParser, *, policy: bool = True) -
 def value(text: str) -> Any:
     """A value as TOML reads it; anything that TOML refuses is a string."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        read = tomllib.loads(f"v = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    return read["v"] if len(read) == 1 else text
 
 
 def _pairs(text: str, where: str) -> dict[str, Any]:
@@ -69,11 +70,10 @@ def _pairs(text: str, where: str) -> dict[str, Any]:
 
 def plugin(text: str, option: str) -> Plugin:
     """Reads `NAME`, `NAME:k=v,...`, `module:Class` or `module:Class:k=v,...`."""
-    head, options = text, ""
     match = re.match(r"^(?P<name>[^:=]+(?::[A-Za-z_]\w*)?)(?::(?P<options>[A-Za-z_]\w*=.*))?$", text, re.S)
-    if match:
-        head, options = match["name"], match["options"] or ""
-    return Plugin(name=head, options=_pairs(options, option) if options else {})
+    if match is None:
+        raise UserError(f"{option}: expected NAME, NAME:k=v,... or module:Class, found {text!r}")
+    return Plugin(name=match["name"], options=_pairs(match["options"], option) if match["options"] else {})
 
 
 def policies(args: argparse.Namespace, default: list[str] | None = None) -> list[Plugin]:
