@@ -297,10 +297,11 @@ def _become_nobody(libc: Any, *, may_read: bool) -> None:
 def _runtime_is_public() -> bool:
     """Whether everybody may read the running Python, its packages and this one."""
     places = {Path(os.__file__).parent, Path(lxml.__file__).parent, Path(__file__).parent}
+    # Inside a zip application a module's folder is no folder of the disk; the archive itself then is what must be readable.
+    parts = {part for place in places for part in (place, *place.resolve().parents) if part.exists()}
     return all(
         part.stat().st_mode & (0o005 if part.is_dir() else 0o004) == (0o005 if part.is_dir() else 0o004)
-        for place in places
-        for part in (place, *place.resolve().parents)
+        for part in parts
     )
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from envkit.deadline import Deadline
-from envkit.verifier import Criterion
+from envkit.sandbox.base import SandboxSpec
+from envkit.task import load_task_dir
+from envkit.verifier import Criterion, VerifyRequest
 from envkit.verifiers.jail import Limits
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import parse_checks
@@ -74,3 +76,25 @@ def judge(tmp_path: Path) -> Callable[..., Judged]:
         return Judged(judge_all_sync(parse_checks(text).check, subject, Deadline.after(timeout_s), limits))
 
     return run
+
+
+@pytest.fixture
+def request_for(tmp_path: Path) -> Callable[..., VerifyRequest]:
+    """A verification request for a real task directory made of the given tests files."""
+
+    def make(tests: Mapping[str, str], *, final: Any = None, initial: State | None = None, answer: str | None = None,
+             seconds: float = 60.0, harbor_compat: bool = False, messages: tuple[Any, ...] = (), timeout_s: float = 60.0,
+             provider: Any = None) -> VerifyRequest:  # fmt: skip
+        root = tmp_path / "task"
+        written = {f"tests/{name}": text.encode() for name, text in tests.items()}
+        toml = f'schema_version = "1.4"\n[task]\nname = "org/t"\n[verifier]\ntimeout_sec = {timeout_s}\n'
+        write_world(root, {"instruction.md": b"Do it.", "task.toml": toml.encode(), "environment/Dockerfile": b"FROM x\n", **written})
+        task = load_task_dir(root, harbor_compat=harbor_compat)
+        world = None if initial is None else write_world(tmp_path / "world", initial)
+        return VerifyRequest(
+            task=task, step=task.steps[0], tests=root / "tests", initial=world,
+            final=write_tar(tmp_path / "final.tar", final or {}), final_answer=answer, messages=messages,
+            deadline=Deadline.after(seconds), provider=provider, spec=SandboxSpec(), logs=tmp_path / "logs",
+        )  # fmt: skip
+
+    return make
