@@ -1,6 +1,7 @@
-"""What the office pack holds: its worlds and its tasks, as plain tables. Imports nothing heavy; listing reads only this.
+"""What the office pack holds: its worlds and its tasks, as plain tables.
 
-A world belongs to one split, so the splits are disjoint by world. A task's module under `jobs/` says the rest.
+Imports nothing heavy; listing reads only this. A world belongs to one split, so the splits are disjoint by world. A
+task's module under `jobs/` says the rest.
 """
 
 from __future__ import annotations
@@ -44,14 +45,20 @@ class TaskEntry:
 WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
     "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
-    "calder-lane": WorldEntry("calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"),
-    "morven": WorldEntry("morven", "investment-banking", "eval", "Morven Capital Advisers LLP, debt advisers in Edinburgh"),
+    "calder-lane": WorldEntry(
+        "calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"
+    ),
+    "morven": WorldEntry(
+        "morven", "investment-banking", "eval", "Morven Capital Advisers LLP, debt advisers in Edinburgh"
+    ),
 }
 
 TASKS: dict[str, TaskEntry] = {
     "lantern-payment-terms": TaskEntry("harrow-pike", "easy", "answer", ("pdf", "docx"), 5),
     "manager-utilisation-q3": TaskEntry("harrow-pike", "medium", "answer", ("csv", "xlsx", "docx", "mail"), 30),
-    "lantern-november-invoice": TaskEntry("harrow-pike", "hard", "new-file", ("csv", "pdf", "docx", "xlsx", "chat"), 75),
+    "lantern-november-invoice": TaskEntry(
+        "harrow-pike", "hard", "new-file", ("csv", "pdf", "docx", "xlsx", "chat"), 75
+    ),
     "store-closure-shortlist": TaskEntry("harrow-pike", "hard", "new-file", ("xlsx", "pdf", "chat", "mail", "csv"), 60),
     "steerco-deck-refresh": TaskEntry("harrow-pike", "medium", "edited-file", ("pptx", "xlsx", "mail"), 35),
     "ledger-january-postings": TaskEntry("harrow-pike", "medium", "edited-file", ("xlsx", "mail"), 20),
@@ -76,7 +83,9 @@ TASKS: dict[str, TaskEntry] = {
     "portfolio-loan-to-value": TaskEntry("morven", "medium", "answer", ("pdf", "docx", "xlsx", "csv", "mail"), 30),
     "term-sheet-grid": TaskEntry("morven", "hard", "new-file", ("xlsx", "pdf", "docx", "mail"), 60),
     "board-terms-slides": TaskEntry("morven", "hard", "new-file", ("pptx", "pdf", "docx", "mail"), 60),
-    "compliance-certificate-fix": TaskEntry("morven", "hard", "edited-file", ("docx", "pdf", "xlsx", "csv", "mail"), 50),
+    "compliance-certificate-fix": TaskEntry(
+        "morven", "hard", "edited-file", ("docx", "pdf", "xlsx", "csv", "mail"), 50
+    ),
     "lender-log-update": TaskEntry("morven", "medium", "edited-file", ("xlsx", "mail"), 15),
     "lender-call-event": TaskEntry("morven", "easy", "message", ("calendar", "chat", "mail"), 10),
 }

@@ -1,7 +1,7 @@
 """Writes a task of the pack as a Harbor task directory.
 
-`write_task` makes the directory that is cached and loaded; `export_task` makes a complete one that stands alone, with the
-world inside `environment/`, so that Harbor builds and runs it without envkit.
+`write_task` makes the directory that is cached and loaded; with `add_world` it stands alone, the world inside
+`environment/`, so that Harbor builds and runs it without envkit.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _task_toml(name: str, entry: TaskEntry) -> str:
     return _toml({
         "schema_version": "1.4",
         "task": {
-            "name": f"envkit-office/{name}", "version": VERSION, "description": f"{world.title}: {name.replace('-', ' ')}",
+            "name": f"envkit-office/{name}", "version": VERSION,
+            "description": f"{world.title}: {name.replace('-', ' ')}",
             "keywords": ["office", world.domain, entry.family],
         },
         "metadata": {
@@ -120,8 +121,14 @@ def _script(final: str, reading: str, solve: str) -> str:
             {"name": "bash", "arguments": {"command": "find /filesystem -type f | sort"}},
             {"name": "bash", "arguments": {"command": "ls -R /.apps_data | head -60"}},
         ],
-        {"name": "bash", "arguments": {"command": "mkdir -p /tmp/office && " + _heredoc("/tmp/office/reading.py", reading)}},
-        {"name": "bash", "arguments": {"command": _heredoc("/tmp/office/solve.py", solve) + "python3 /tmp/office/solve.py"}},
+        {
+            "name": "bash",
+            "arguments": {"command": "mkdir -p /tmp/office && " + _heredoc("/tmp/office/reading.py", reading)},
+        },
+        {
+            "name": "bash",
+            "arguments": {"command": _heredoc("/tmp/office/solve.py", solve) + "python3 /tmp/office/solve.py"},
+        },
     ]
     return json.dumps({"calls": calls, "answer": final}, indent=2, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""The files of a world while it is being built, and what every world brings along: mail, chat, calendar and a guide to them.
+"""The files of a world while it is being built, and what each brings along: mail, chat, calendar and their guide.
 
 A world is two trees, `filesystem/` and `.apps_data/`. `WorldFiles` collects their files in memory, refuses doubles, and
 writes them with one fixed modification time, so that a world depends on its facts alone.
@@ -26,12 +26,14 @@ _GUIDE = """\
 
 {owner} <{address}> owns this mailbox, chat account and calendar.
 
-- Mail: `mail/mailbox.mbox`, one mbox file with received and sent messages. To send a message from a script, append it with
-  its own `Message-ID`, `Date`, `From`, `To` and `Subject`; answers carry `In-Reply-To`. Files go along by path in an
-  `X-Attachments` header.
-- Chat: `chat/Groups/<space>/messages.json`, the name of the space in `group_info.json` beside it. To post, append a message
-  of the same shape with a new `message_id` (`<space code>/<topic>/<id>`); a post that opens a thread has its own id as topic.
-- Calendar: `calendar/calendar.ics`, times in UTC. An event has a `UID`; invited people are `ATTENDEE` lines with `mailto:`.
+- Mail: `mail/mailbox.mbox`, one mbox file with received and sent messages. To send a message from a script, append it
+  with its own `Message-ID`, `Date`, `From`, `To` and `Subject`; answers carry `In-Reply-To`. Files go along by path in
+  an `X-Attachments` header.
+- Chat: `chat/Groups/<space>/messages.json`, the name of the space in `group_info.json` beside it. To post, append a
+  message of the same shape with a new `message_id` (`<space code>/<topic>/<id>`); a post that opens a thread has its
+  own id as topic.
+- Calendar: `calendar/calendar.ics`, times in UTC. An event has a `UID`; invited people are `ATTENDEE` lines with
+  `mailto:`.
 """
 
 

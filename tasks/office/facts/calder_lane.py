@@ -5,7 +5,6 @@ Today is 4 March 2026. Brightwater's year ends on 30 September: Q1 FY26 is Octob
 """
 
 # ruff: noqa: E501 - one fact, one line
-# fmt: off
 
 from __future__ import annotations
 
@@ -55,8 +54,19 @@ def quarters() -> tuple[Quarter, ...]:
         growth = 1.018**n
         sensors, analyzers, services = (round(base * growth * rng.uniform(0.97, 1.03)) for base in (11800, 6900, 3650))
         revenue = sensors + analyzers + services
-        out.append(Quarter(name, sensors, analyzers, services, round(revenue * rng.uniform(0.535, 0.55)), round(revenue * rng.uniform(0.112, 0.12)),
-                           round(revenue * rng.uniform(0.073, 0.079)), round(revenue * rng.uniform(0.088, 0.097)), round(905 * 1.01**n)))
+        out.append(
+            Quarter(
+                name,
+                sensors,
+                analyzers,
+                services,
+                round(revenue * rng.uniform(0.535, 0.55)),
+                round(revenue * rng.uniform(0.112, 0.12)),
+                round(revenue * rng.uniform(0.073, 0.079)),
+                round(revenue * rng.uniform(0.088, 0.097)),
+                round(905 * 1.01**n),
+            )
+        )
     return tuple(out)
 
 
@@ -132,19 +142,77 @@ class Bid:
 
 
 BIDS = (
-    Bid("Aquametric Holdings", "Strategic", "United States", "USD", 224.0, 224.0, earn_out=24.0, funding="Cash on hand", closing="60 days after signing"),
-    Bid("Corvane Capital", "Financial", "United States", "USD", 192.0, 206.0, funding="45% equity, rest debt, highly confident letter", closing="75 days"),
-    Bid("Halden Process ASA", "Strategic", "Norway", "EUR", 187.0, 187.0, funding="Cash and existing facility", closing="90 days, antitrust filing in Germany"),
-    Bid("Lakeshore Equity", "Financial", "United States", "USD", 0, 0, multiple=8.75, funding="50% equity", closing="60 days"),
-    Bid("Ridgemont Partners", "Financial", "United States", "USD", 198.0, 198.0, funding="Fund IV, no financing condition", closing="45 days"),
-    Bid("Tessellate Group plc", "Strategic", "United Kingdom", "GBP", 158.0, 158.0, funding="Share placing", closing="120 days, shareholder vote"),
+    Bid(
+        "Aquametric Holdings",
+        "Strategic",
+        "United States",
+        "USD",
+        224.0,
+        224.0,
+        earn_out=24.0,
+        funding="Cash on hand",
+        closing="60 days after signing",
+    ),
+    Bid(
+        "Corvane Capital",
+        "Financial",
+        "United States",
+        "USD",
+        192.0,
+        206.0,
+        funding="45% equity, rest debt, highly confident letter",
+        closing="75 days",
+    ),
+    Bid(
+        "Halden Process ASA",
+        "Strategic",
+        "Norway",
+        "EUR",
+        187.0,
+        187.0,
+        funding="Cash and existing facility",
+        closing="90 days, antitrust filing in Germany",
+    ),
+    Bid(
+        "Lakeshore Equity",
+        "Financial",
+        "United States",
+        "USD",
+        0,
+        0,
+        multiple=8.75,
+        funding="50% equity",
+        closing="60 days",
+    ),
+    Bid(
+        "Ridgemont Partners",
+        "Financial",
+        "United States",
+        "USD",
+        198.0,
+        198.0,
+        funding="Fund IV, no financing condition",
+        closing="45 days",
+    ),
+    Bid(
+        "Tessellate Group plc",
+        "Strategic",
+        "United Kingdom",
+        "GBP",
+        158.0,
+        158.0,
+        funding="Share placing",
+        closing="120 days, shareholder vote",
+    ),
 )
 RAISED = ("Ridgemont Partners", 209.5)
 WITHDRAWN = "Tessellate Group plc"
 
 
 def corrected_bids() -> tuple[Bid, ...]:
-    return tuple(replace(b, low=RAISED[1], high=RAISED[1]) if b.bidder == RAISED[0] else b for b in BIDS if b.bidder != WITHDRAWN)
+    return tuple(
+        replace(b, low=RAISED[1], high=RAISED[1]) if b.bidder == RAISED[0] else b for b in BIDS if b.bidder != WITHDRAWN
+    )
 
 
 def ranked_bids() -> list[Bid]:
@@ -164,18 +232,102 @@ class Buyer:
 
 
 BUYERS = (
-    Buyer("Aquametric Holdings", "Strategic", "Dana Whitlock", "dwhitlock@aquametric.example", date(2025, 11, 10), date(2025, 11, 18), "IOI received"),
-    Buyer("Borealis Controls", "Strategic", "Stig Aune", "stig.aune@borealis-controls.example", date(2025, 11, 10), None, "NDA sent"),
-    Buyer("Corvane Capital", "Financial", "Priyanka Shah", "pshah@corvane.example", date(2025, 11, 11), date(2025, 11, 20), "IOI received"),
-    Buyer("Dunmore Industries", "Strategic", "Keith Rowan", "k.rowan@dunmore.example", date(2025, 11, 11), date(2025, 12, 2), "Declined"),
-    Buyer("Everline Partners", "Financial", "Monica Reyes", "mreyes@everline.example", date(2026, 1, 26), None, "NDA sent"),
-    Buyer("Halden Process ASA", "Strategic", "Ingrid Solheim", "ingrid.solheim@halden.example", date(2025, 11, 12), date(2025, 12, 1), "IOI received"),
-    Buyer("Kestrel Peak Capital", "Financial", "Andre Lomax", "alomax@kestrelpeak.example", date(2026, 1, 26), None, "NDA sent"),
-    Buyer("Lakeshore Equity", "Financial", "Beth Novak", "bnovak@lakeshore.example", date(2025, 11, 12), date(2025, 11, 24), "IOI received"),
-    Buyer("Orsted Valve Group", "Strategic", "Lars Thorup", "lt@orstedvalve.example", date(2026, 1, 27), None, "NDA sent"),
-    Buyer("Pinnacle Water Tech", "Strategic", "Grace Oyelaran", "goyelaran@pinnaclewater.example", date(2026, 1, 27), None, "NDA sent"),
-    Buyer("Ridgemont Partners", "Financial", "Theo Banks", "tbanks@ridgemont.example", date(2025, 11, 13), date(2025, 11, 21), "IOI received"),
-    Buyer("Tessellate Group plc", "Strategic", "Fiona Marsh", "fiona.marsh@tessellate.example", date(2025, 11, 13), date(2025, 12, 5), "IOI received"),
+    Buyer(
+        "Aquametric Holdings",
+        "Strategic",
+        "Dana Whitlock",
+        "dwhitlock@aquametric.example",
+        date(2025, 11, 10),
+        date(2025, 11, 18),
+        "IOI received",
+    ),
+    Buyer(
+        "Borealis Controls",
+        "Strategic",
+        "Stig Aune",
+        "stig.aune@borealis-controls.example",
+        date(2025, 11, 10),
+        None,
+        "NDA sent",
+    ),
+    Buyer(
+        "Corvane Capital",
+        "Financial",
+        "Priyanka Shah",
+        "pshah@corvane.example",
+        date(2025, 11, 11),
+        date(2025, 11, 20),
+        "IOI received",
+    ),
+    Buyer(
+        "Dunmore Industries",
+        "Strategic",
+        "Keith Rowan",
+        "k.rowan@dunmore.example",
+        date(2025, 11, 11),
+        date(2025, 12, 2),
+        "Declined",
+    ),
+    Buyer(
+        "Everline Partners", "Financial", "Monica Reyes", "mreyes@everline.example", date(2026, 1, 26), None, "NDA sent"
+    ),
+    Buyer(
+        "Halden Process ASA",
+        "Strategic",
+        "Ingrid Solheim",
+        "ingrid.solheim@halden.example",
+        date(2025, 11, 12),
+        date(2025, 12, 1),
+        "IOI received",
+    ),
+    Buyer(
+        "Kestrel Peak Capital",
+        "Financial",
+        "Andre Lomax",
+        "alomax@kestrelpeak.example",
+        date(2026, 1, 26),
+        None,
+        "NDA sent",
+    ),
+    Buyer(
+        "Lakeshore Equity",
+        "Financial",
+        "Beth Novak",
+        "bnovak@lakeshore.example",
+        date(2025, 11, 12),
+        date(2025, 11, 24),
+        "IOI received",
+    ),
+    Buyer(
+        "Orsted Valve Group", "Strategic", "Lars Thorup", "lt@orstedvalve.example", date(2026, 1, 27), None, "NDA sent"
+    ),
+    Buyer(
+        "Pinnacle Water Tech",
+        "Strategic",
+        "Grace Oyelaran",
+        "goyelaran@pinnaclewater.example",
+        date(2026, 1, 27),
+        None,
+        "NDA sent",
+    ),
+    Buyer(
+        "Ridgemont Partners",
+        "Financial",
+        "Theo Banks",
+        "tbanks@ridgemont.example",
+        date(2025, 11, 13),
+        date(2025, 11, 21),
+        "IOI received",
+    ),
+    Buyer(
+        "Tessellate Group plc",
+        "Strategic",
+        "Fiona Marsh",
+        "fiona.marsh@tessellate.example",
+        date(2025, 11, 13),
+        date(2025, 12, 5),
+        "IOI received",
+    ),
 )
 SIGNED_SINCE = ("Kestrel Peak Capital", "Pinnacle Water Tech")  # signed NDAs came by mail
 DECLINED_SINCE = "Orsted Valve Group"  # declined by mail without signing
@@ -207,10 +359,14 @@ class Comp:
 
 
 COMPS = (
-    Comp("AXQ", "Axiom Aqua Inc.", "USD", 41.20, 46.35, 58.4, 412.0, 301.9), Comp("BNX", "Benthos Sensors AG", "EUR", 27.90, 26.10, 31.2, 96.0, 101.4),
-    Comp("CLR", "Clearstream Metrology", "USD", 118.40, 124.75, 22.9, -145.0, 261.1), Comp("FLW", "Flowline Group plc", "GBP", 6.42, 6.88, 204.0, 238.0, 158.1),
-    Comp("HYD", "Hydronics Suisse SA", "CHF", 312.00, 329.50, 4.15, 71.0, 127.4), Comp("PUR", "Purity Labs Corp.", "USD", 19.85, 18.60, 96.3, 388.0, 215.0),
-    Comp("SND", "Sondera Technologies", "USD", 63.10, 67.90, 41.7, 205.0, 297.6), Comp("VLX", "Veltrix Systems", "USD", 52.30, 78.15, 38.5, 118.0, 182.6),
+    Comp("AXQ", "Axiom Aqua Inc.", "USD", 41.20, 46.35, 58.4, 412.0, 301.9),
+    Comp("BNX", "Benthos Sensors AG", "EUR", 27.90, 26.10, 31.2, 96.0, 101.4),
+    Comp("CLR", "Clearstream Metrology", "USD", 118.40, 124.75, 22.9, -145.0, 261.1),
+    Comp("FLW", "Flowline Group plc", "GBP", 6.42, 6.88, 204.0, 238.0, 158.1),
+    Comp("HYD", "Hydronics Suisse SA", "CHF", 312.00, 329.50, 4.15, 71.0, 127.4),
+    Comp("PUR", "Purity Labs Corp.", "USD", 19.85, 18.60, 96.3, 388.0, 215.0),
+    Comp("SND", "Sondera Technologies", "USD", 63.10, 67.90, 41.7, 205.0, 297.6),
+    Comp("VLX", "Veltrix Systems", "USD", 52.30, 78.15, 38.5, 118.0, 182.6),
 )
 EXCLUDED_COMP = "VLX"  # trades on a takeover offer
 
@@ -221,8 +377,18 @@ def comps_median(old: bool = False, everybody: bool = False) -> float:
 
 # Our fee --------------------------------------------------------------------------------------------------------------
 
-FEE = {"tier": 180.0, "tier_new": 200.0, "rate": 0.0110, "above": 0.0300, "minimum": 2.0, "retainer": 40000, "credit_from": date(2026, 1, 1)}
-RETAINERS = tuple((date(2025 + (m > 12), (m - 1) % 12 + 1, 1), 40000) for m in range(9, 16))  # September 2025 to March 2026
+FEE = {
+    "tier": 180.0,
+    "tier_new": 200.0,
+    "rate": 0.0110,
+    "above": 0.0300,
+    "minimum": 2.0,
+    "retainer": 40000,
+    "credit_from": date(2026, 1, 1),
+}
+RETAINERS = tuple(
+    (date(2025 + (m > 12), (m - 1) % 12 + 1, 1), 40000) for m in range(9, 16)
+)  # September 2025 to March 2026
 
 
 def fee(value_m: float, amended: bool = True) -> float:
@@ -246,11 +412,16 @@ class Customer:
 
 
 CUSTOMERS = (
-    Customer("City of Ashford Water", 9240, date(2028, 6, 30), "Consent"), Customer("Great Basin Utilities", 8110, date(2027, 3, 31), "None"),
-    Customer("Harlan Chemical", 7350, date(2026, 12, 31), "Notice"), Customer("Meridian Breweries", 6420, date(2027, 9, 30), "Consent"),
-    Customer("Northern Pulp & Paper", 5980, date(2029, 1, 31), "None"), Customer("Osprey Semiconductors", 5510, date(2027, 6, 30), "Consent"),
-    Customer("Pacific Desalination", 4870, date(2026, 9, 30), "None"), Customer("Quarrytown Public Works", 3160, date(2028, 3, 31), "Notice"),
-    Customer("Redfern Dairy", 2740, date(2027, 12, 31), "None"), Customer("Sable River Authority", 2390, date(2026, 6, 30), "None"),
+    Customer("City of Ashford Water", 9240, date(2028, 6, 30), "Consent"),
+    Customer("Great Basin Utilities", 8110, date(2027, 3, 31), "None"),
+    Customer("Harlan Chemical", 7350, date(2026, 12, 31), "Notice"),
+    Customer("Meridian Breweries", 6420, date(2027, 9, 30), "Consent"),
+    Customer("Northern Pulp & Paper", 5980, date(2029, 1, 31), "None"),
+    Customer("Osprey Semiconductors", 5510, date(2027, 6, 30), "Consent"),
+    Customer("Pacific Desalination", 4870, date(2026, 9, 30), "None"),
+    Customer("Quarrytown Public Works", 3160, date(2028, 3, 31), "Notice"),
+    Customer("Redfern Dairy", 2740, date(2027, 12, 31), "None"),
+    Customer("Sable River Authority", 2390, date(2026, 6, 30), "None"),
 )
 CONSENT_LIFTED, CONSENT_ADDED = "Meridian Breweries", "Pacific Desalination"
 
@@ -287,7 +458,15 @@ def balances() -> tuple[Balance, ...]:
     for n in range(15):
         year, month = divmod(2024 * 12 + 9 + n, 12)
         g = 1.006**n
-        out.append(Balance(f"{year}-{month + 1:02d}", *(round(base * g * rng.uniform(0.95, 1.05)) for base in (14600, 11900, 880, 640, 6900, 3150, 1720, 260))))
+        out.append(
+            Balance(
+                f"{year}-{month + 1:02d}",
+                *(
+                    round(base * g * rng.uniform(0.95, 1.05))
+                    for base in (14600, 11900, 880, 640, 6900, 3150, 1720, 260)
+                ),
+            )
+        )
     return tuple(out)
 
 

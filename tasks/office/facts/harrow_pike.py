@@ -5,18 +5,14 @@ the world show some of these facts as they were first recorded; `corrected_*` sa
 that reached the firm by mail and chat.
 """
 
+# ruff: noqa: E501 - one fact, one line
+
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-
-__all__ = [
-    "CLOSURE_RULE", "CODES", "CREDIT", "ENGAGEMENTS", "EXPENSES", "FX", "HOURS_A_DAY", "INVOICES", "NOW", "PEOPLE",
-    "RATES_FY25", "RATES_FY26", "RENT_CHANGES", "Person", "Store", "available_hours", "corrected_hours",
-    "corrected_stores", "invoice_november", "shortlist", "stores", "stores_v2", "timesheet", "utilisation", "workdays",
-]
 
 NOW = datetime(2026, 1, 14, 9, 0)
 HOURS_A_DAY = 7.5
@@ -72,6 +68,7 @@ class Engagement:
     contact: tuple[str, str]
 
 
+# fmt: off
 ENGAGEMENTS = (
     Engagement("HP-2417", "Lantern", "Kestrel Home Retail plc", "Miriam Harrow", "Time, capped", "GBP", 410000, date(2025, 9, 1), date(2026, 3, 27), ("Judith Amory", "judith.amory@kestrelhome.example")),
     Engagement("HP-2419", "Meridian", "Vale & Trent Water Ltd", "Miriam Harrow", "Fixed fee", "GBP", 285000, date(2025, 7, 14), date(2026, 2, 27), ("Graham Sykes", "g.sykes@valeandtrent.example")),
@@ -80,9 +77,14 @@ ENGAGEMENTS = (
     Engagement("HP-2428", "Harbour", "Port of Tyneford Authority", "Desmond Pike", "Fixed fee", "GBP", 148000, date(2025, 10, 6), date(2026, 3, 13), ("Ewan Laidlaw", "e.laidlaw@tynefordport.example")),
     Engagement("HP-2431", "Saffron", "Delmar Foods Inc.", "Miriam Harrow", "Time", "USD", 195000, date(2025, 10, 20), date(2026, 5, 29), ("Paula Renner", "prenner@delmarfoods.example")),
 )
+# fmt: on
 CODES = {e.code: e.name for e in ENGAGEMENTS} | {
-    "HP-INT-01": "Practice development", "HP-INT-02": "Business development", "HP-INT-03": "Training", "LEAVE": "Approved leave",
+    "HP-INT-01": "Practice development",
+    "HP-INT-02": "Business development",
+    "HP-INT-03": "Training",
+    "LEAVE": "Approved leave",
 }
+# fmt: off
 NOTES = {
     "HP-2417": ("store cost model", "site visits", "lease review", "workshop with client", "steerco preparation"),
     "HP-2419": ("asset register review", "process mapping", "supplier interviews", "business case"),
@@ -93,6 +95,7 @@ NOTES = {
     "HP-INT-01": ("method update", "case study"), "HP-INT-02": ("proposal", "client meeting", "bid support"),
     "HP-INT-03": ("modelling course", "induction"), "LEAVE": ("annual leave",),
 }
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,9 @@ def timesheet() -> tuple[Entry, ...]:
     out = []
     for day in days:
         for person in PEOPLE:
-            note = lambda code: rng.choice(NOTES[code])  # noqa: E731
-            fixed = day in MISCODED_INES and person.name == "Ines Faria" or day == MISCODED_LEO and person.name == "Leo Marchetti"
+            fixed = (day, person.name) in {*((d, "Ines Faria") for d in MISCODED_INES), (MISCODED_LEO, "Leo Marchetti")}
             if day in leave[person.name] and not fixed:
-                out.append(Entry(day, person.name, "LEAVE", HOURS_A_DAY, False, note("LEAVE")))
+                out.append(Entry(day, person.name, "LEAVE", HOURS_A_DAY, False, rng.choice(NOTES["LEAVE"])))
                 continue
             codes = [c for c, _ in person.mix if starts.get(c, day) <= day]
             weights = [w for c, w in person.mix if c in codes]
@@ -148,13 +150,26 @@ def timesheet() -> tuple[Entry, ...]:
             if rng.random() < 0.35:
                 second = rng.choices(codes, weights)[0]
                 split = rng.choice((3.0, 4.0, 4.5, 5.0))
-                parts = [(first_code, HOURS_A_DAY)] if second == first_code else [(first_code, split), (second, HOURS_A_DAY - split)]
+                parts = (
+                    [(first_code, HOURS_A_DAY)]
+                    if second == first_code
+                    else [(first_code, split), (second, HOURS_A_DAY - split)]
+                )
             else:
                 parts = [(first_code, HOURS_A_DAY)]
             for code, hours in parts:
                 client = not code.startswith("HP-INT")
                 travel = client and hours < 5 and rng.random() < 0.25
-                out.append(Entry(day, person.name, code, hours, client and not travel, "travel" if travel else note(code)))
+                out.append(
+                    Entry(
+                        day,
+                        person.name,
+                        code,
+                        hours,
+                        client and not travel,
+                        "travel" if travel else rng.choice(NOTES[code]),
+                    )
+                )
     return tuple(out)
 
 
@@ -185,7 +200,17 @@ def utilisation(entries: tuple[Entry, ...], grade: str) -> float:
 
 # The Lantern contract -------------------------------------------------------------------------------------------------
 
-LANTERN = {"discount": 0.08, "expense_cap": 0.05, "days": 30, "days_new": 45, "cap": 410000, "cap_new": 465000, "sm_new": 1750, "vat": 0.20, "interest": 4}
+LANTERN = {
+    "discount": 0.08,
+    "expense_cap": 0.05,
+    "days": 30,
+    "days_new": 45,
+    "cap": 410000,
+    "cap_new": 465000,
+    "sm_new": 1750,
+    "vat": 0.20,
+    "interest": 4,
+}
 HOTEL_CAP = {"London": 195, "other": 145}
 SUBSISTENCE_CAP = 32
 
@@ -214,17 +239,30 @@ def _expenses() -> tuple[Expense, ...]:
             code = person.mix[0][0] if rng.random() < 0.8 else person.mix[1][0]
             if code.startswith("HP-INT"):
                 continue
-            kind = rng.choice(("Hotel", "Rail", "Rail", "Subsistence", "Taxi", "Subsistence", "Client entertainment" if rng.random() < 0.4 else "Rail"))
+            kind = rng.choice(
+                (
+                    "Hotel",
+                    "Rail",
+                    "Rail",
+                    "Subsistence",
+                    "Taxi",
+                    "Subsistence",
+                    "Client entertainment" if rng.random() < 0.4 else "Rail",
+                )
+            )
             place = rng.choice(towns)
             nights = rng.choice((1, 1, 2, 3)) if kind == "Hotel" else 0
-            net = {
-                "Hotel": lambda: nights * rng.choice((118, 132, 139.5, 152, 168, 189, 205)),
-                "Rail": lambda: round(rng.uniform(24, 168), 2),
-                "Taxi": lambda: round(rng.uniform(9, 46), 2),
-                "Subsistence": lambda: round(rng.uniform(8, 44), 2),
-                "Client entertainment": lambda: round(rng.uniform(85, 320), 2),
-            }[kind]()
-            out.append(Expense(day, person.name, code, kind, place, float(net), nights, "visit" if kind == "Hotel" else ""))
+            if kind == "Hotel":
+                net = nights * rng.choice((118.0, 132.0, 139.5, 152.0, 168.0, 189.0, 205.0))
+            else:
+                low, high = {
+                    "Rail": (24, 168),
+                    "Taxi": (9, 46),
+                    "Subsistence": (8, 44),
+                    "Client entertainment": (85, 320),
+                }[kind]
+                net = round(rng.uniform(low, high), 2)
+            out.append(Expense(day, person.name, code, kind, place, net, nights, "visit" if kind == "Hotel" else ""))
     return tuple(out)
 
 
@@ -310,6 +348,7 @@ class Store:
         return date(months // 12, months % 12 + 1, self.break_on.day)
 
 
+# fmt: off
 TOWNS = (
     ("Leeds", "North"), ("Harrogate", "North"), ("Hull", "North"), ("Sheffield", "North"), ("Stockport", "North"), ("Preston", "North"),
     ("Derby", "Midlands"), ("Coventry", "Midlands"), ("Worcester", "Midlands"), ("Leicester", "Midlands"), ("Telford", "Midlands"),
@@ -317,6 +356,7 @@ TOWNS = (
     ("Bristol", "South West"), ("Exeter", "South West"), ("Cardiff", "South West"), ("Swindon", "South West"),
     ("Croydon", "London & South"), ("Reading", "London & South"), ("Guildford", "London & South"), ("Brighton", "London & South"),
 )
+# fmt: on
 LANDLORDS = ("Aldwych Retail Parks", "Corbel Estates", "Marlowe Property Trust", "Severn Gate LLP", "Tarn Holdings")
 # Weak stores by index: (gross margin, staff share, rent share, break, notice months). The others get healthy figures.
 WEAK = {
@@ -342,8 +382,16 @@ def stores() -> tuple[Store, ...]:
     for n, (town, region) in enumerate(TOWNS):
         area = rng.randrange(140, 320) * 100
         sales = round(area * rng.uniform(0.13, 0.19))
-        margin, staff, rent = rng.choice((0.418, 0.422, 0.427, 0.431, 0.436)), rng.uniform(0.15, 0.17), rng.uniform(0.075, 0.10)
-        other, break_on, notice = rng.uniform(0.066, 0.078), date(2027 + rng.randrange(4), rng.choice((3, 6, 9, 12)), 24), 6
+        margin, staff, rent = (
+            rng.choice((0.418, 0.422, 0.427, 0.431, 0.436)),
+            rng.uniform(0.15, 0.17),
+            rng.uniform(0.075, 0.10),
+        )
+        other, break_on, notice = (
+            rng.uniform(0.066, 0.078),
+            date(2027 + rng.randrange(4), rng.choice((3, 6, 9, 12)), 24),
+            6,
+        )
         if rng.random() < 0.3:
             break_on = date(2026, rng.choice((6, 9, 11)), 29)
         if n in WEAK:
@@ -362,7 +410,10 @@ def stores() -> tuple[Store, ...]:
 def stores_v2() -> tuple[Store, ...]:
     """Version 2: forecast sales, before the year was closed."""
     rng = random.Random("harrow-pike/stores/v2")
-    return tuple(replace(s, sales=round(s.sales * rng.uniform(0.98, 1.06)), staff=round(s.staff * rng.uniform(0.97, 1.02))) for s in stores())
+    return tuple(
+        replace(s, sales=round(s.sales * rng.uniform(0.98, 1.06)), staff=round(s.staff * rng.uniform(0.97, 1.02)))
+        for s in stores()
+    )
 
 
 @lru_cache(maxsize=1)
@@ -415,6 +466,7 @@ FX = {
     "2025-11": {"EUR": 0.8762, "USD": 0.7556}, "2025-12": {"EUR": 0.8724, "USD": 0.7428},
 }  # fmt: skip
 
+# fmt: off
 INVOICES = (
     Bill("INV-0281", date(2025, 9, 30), "HP-2419", "GBP", 57000.00, 0.2, 30, date(2025, 10, 28)),
     Bill("INV-0284", date(2025, 9, 30), "HP-2422", "EUR", 41250.00, 0.0, 45, date(2025, 11, 12)),
@@ -432,6 +484,7 @@ INVOICES = (
     Bill("INV-0309", date(2025, 12, 19), "HP-2425", "GBP", 22340.00, 0.2, 30, None),
     Bill("INV-0311", date(2025, 12, 19), "HP-2422", "EUR", 39870.00, 0.0, 45, None),
 )
+# fmt: on
 # Credit note agreed with Stonefield in January for hours billed twice, net of VAT.
 CREDIT = {"number": "CN-0019", "invoice": "INV-0299", "net": 4350.00, "date": date(2026, 1, 12)}
 RECEIPTS = {"INV-0301": (date(2026, 1, 9), 48300.00, 35.00), "INV-0303": (date(2026, 1, 12), 53280.00, 0.0)}

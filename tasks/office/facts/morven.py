@@ -4,7 +4,6 @@ Today is 20 May 2026. Strathallan's year ends on 31 March; FY26 is April 2025 to
 """
 
 # ruff: noqa: E501 - one fact, one line
-# fmt: off
 
 from __future__ import annotations
 
@@ -51,8 +50,19 @@ def months() -> tuple[Month, ...]:
         g = 1.004**n
         storage, transport = round(5650 * g * rng.uniform(0.97, 1.03)), round(2480 * g * rng.uniform(0.96, 1.04))
         exceptional = EXCEPTIONAL.get(month, 0)
-        out.append(Month(month, storage, transport, round(1180 * rng.uniform(0.9, 1.12)), round(2950 * g * rng.uniform(0.98, 1.02)),
-                         round(1460 * rng.uniform(0.97, 1.03)) + exceptional, exceptional, round(352 * 1.002**n), round(735 * rng.uniform(0.97, 1.03))))
+        out.append(
+            Month(
+                month,
+                storage,
+                transport,
+                round(1180 * rng.uniform(0.9, 1.12)),
+                round(2950 * g * rng.uniform(0.98, 1.02)),
+                round(1460 * rng.uniform(0.97, 1.03)) + exceptional,
+                exceptional,
+                round(352 * 1.002**n),
+                round(735 * rng.uniform(0.97, 1.03)),
+            )
+        )
     return tuple(out)
 
 
@@ -104,7 +114,17 @@ def certificate(right: bool = True) -> Certificate:
     consolidated = ebitda + exceptional + acquired - leases
     term_b = DEBT["term_b_eur"] * FX["average" if right else "closing"]
     cash = CASH - BLOCKED[key]
-    return Certificate(ebitda, exceptional, acquired, leases, consolidated, term_b, cash, DEBT["term_a_gbp"] + term_b + DEBT["rcf"] - cash, sum(m.interest for m in months()) / 1000)
+    return Certificate(
+        ebitda,
+        exceptional,
+        acquired,
+        leases,
+        consolidated,
+        term_b,
+        cash,
+        DEBT["term_a_gbp"] + term_b + DEBT["rcf"] - cash,
+        sum(m.interest for m in months()) / 1000,
+    )
 
 
 # Term sheets ----------------------------------------------------------------------------------------------------------
@@ -168,8 +188,12 @@ class Site:
 
 
 SITES = (
-    Site("S1", "Grangemouth", "Freehold", 62000, 72.5, 41.2), Site("S2", "Livingston", "Freehold", 48000, 55.0, 33.0), Site("S3", "Perth", "Freehold", 21500, 22.4, 15.1),
-    Site("S4", "Carlisle", "Leasehold", 30500, 14.6, 9.8), Site("S5", "Gateshead", "Freehold", 39000, 44.3, 28.4), Site("S6", "Fraserburgh", "Freehold", 17000, 11.6, 12.0),
+    Site("S1", "Grangemouth", "Freehold", 62000, 72.5, 41.2),
+    Site("S2", "Livingston", "Freehold", 48000, 55.0, 33.0),
+    Site("S3", "Perth", "Freehold", 21500, 22.4, 15.1),
+    Site("S4", "Carlisle", "Leasehold", 30500, 14.6, 9.8),
+    Site("S5", "Gateshead", "Freehold", 39000, 44.3, 28.4),
+    Site("S6", "Fraserburgh", "Freehold", 17000, 11.6, 12.0),
     Site("S7", "Rosyth", "Leasehold", 26000, 10.9, 7.7),
 )
 REPAID = 6.0  # of the revolving facility, out of the proceeds of Fraserburgh
@@ -206,16 +230,40 @@ class Lender:
 
 LENDERS = (
     Lender("Albany Direct Lending", "Fund", "Sean Hale", "shale@albanydirect.example", "Term sheet", "Site visit"),
-    Lender("Banca Lariana", "Bank", "Chiara Riva", "chiara.riva@bancalariana.example", "Term sheet", "Credit committee"),
-    Lender("Clyde & Forth Bank", "Bank", "Gordon Muir", "gordon.muir@clydeforth.example", "Term sheet", "Find second lender"),
-    Lender("Dunedin Credit Partners", "Fund", "Amy Petrie", "apetrie@dunedincredit.example", "Term sheet", "Negotiate call protection"),
-    Lender("Etive Pension Fund", "Institution", "Ruaridh Blair", "rblair@etivepf.example", "Term sheet", "Trustee meeting"),
+    Lender(
+        "Banca Lariana", "Bank", "Chiara Riva", "chiara.riva@bancalariana.example", "Term sheet", "Credit committee"
+    ),
+    Lender(
+        "Clyde & Forth Bank",
+        "Bank",
+        "Gordon Muir",
+        "gordon.muir@clydeforth.example",
+        "Term sheet",
+        "Find second lender",
+    ),
+    Lender(
+        "Dunedin Credit Partners",
+        "Fund",
+        "Amy Petrie",
+        "apetrie@dunedincredit.example",
+        "Term sheet",
+        "Negotiate call protection",
+    ),
+    Lender(
+        "Etive Pension Fund", "Institution", "Ruaridh Blair", "rblair@etivepf.example", "Term sheet", "Trustee meeting"
+    ),
     Lender("Fairholm Bank", "Bank", "Nadia Osman", "nosman@fairholm.example", "Term sheet", "Credit committee"),
     Lender("Glenarm Finance", "Fund", "Peter Lyle", "plyle@glenarm.example", "NDA signed", "Term sheet by 15 May"),
     Lender("Harewood Bank", "Bank", "Julia Stone", "jstone@harewood.example", "Information sent", "Answer by 15 May"),
 )
 NEWS = {
-    "Fairholm Bank": ("Declined", ""), "Glenarm Finance": ("Declined", ""), "Banca Lariana": ("Credit approved", "Final documents"), "Etive Pension Fund": ("Term sheet", "Trustee meeting on 4 June 2026"),
+    "Fairholm Bank": ("Declined", ""),
+    "Glenarm Finance": ("Declined", ""),
+    "Banca Lariana": ("Credit approved", "Final documents"),
+    "Etive Pension Fund": ("Term sheet", "Trustee meeting on 4 June 2026"),
 }
 RCF_MATURITY = {"agreement": date(2026, 9, 30), "extended": date(2027, 9, 30), "terms": date(2028, 3, 31)}
-CALL = (datetime(2026, 5, 28, 9, 30, tzinfo=UTC), datetime(2026, 5, 28, 10, 15, tzinfo=UTC))  # 10:30 to 11:15 in Edinburgh
+CALL = (
+    datetime(2026, 5, 28, 9, 30, tzinfo=UTC),
+    datetime(2026, 5, 28, 10, 15, tzinfo=UTC),
+)  # 10:30 to 11:15 in Edinburgh

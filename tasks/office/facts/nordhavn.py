@@ -5,7 +5,6 @@ Documents show some facts as first recorded; `corrected_*` holds what is right a
 """
 
 # ruff: noqa: E501 - one fact, one line
-# fmt: off
 
 from __future__ import annotations
 
@@ -32,9 +31,15 @@ def _own(name: str, role: str, category: str) -> Person:
 
 SOFIE = _own("Sofie Krag", "Project office", "D")
 PEOPLE = (
-    _own("Henrik Lund", "Partner", "A"), _own("Karen Bøgh", "Partner", "A"), _own("Jonas Aagaard", "Principal", "B"),
-    _own("Marie Toft", "Principal", "B"), _own("Mads Skov", "Senior consultant", "C"), _own("Freja Holm", "Principal", "B"),
-    _own("Emil Ravn", "Consultant", "D"), _own("Ida Bech", "Consultant", "D"), SOFIE,
+    _own("Henrik Lund", "Partner", "A"),
+    _own("Karen Bøgh", "Partner", "A"),
+    _own("Jonas Aagaard", "Principal", "B"),
+    _own("Marie Toft", "Principal", "B"),
+    _own("Mads Skov", "Senior consultant", "C"),
+    _own("Freja Holm", "Principal", "B"),
+    _own("Emil Ravn", "Consultant", "D"),
+    _own("Ida Bech", "Consultant", "D"),
+    SOFIE,
 )
 CLIENTS = (
     Person("Birgitte Noer", "CEO, Fjordlys Energi A/S", "", "bno@fjordlys.example"),
@@ -57,14 +62,22 @@ class Plant:
 
 
 PLANTS = (
-    Plant("FL-01", "Aalsund Nord", "Waste heat", 41.2, 9200, 0.178, 190), Plant("FL-02", "Aalsund Syd", "Waste heat", 36.8, 7800, 0.169, 195),
-    Plant("FL-03", "Bregninge", "Wood chips", 22.4, 2300, 0.224, 268), Plant("FL-04", "Dalby", "Natural gas", 14.9, 1250, 0.231, 512),
-    Plant("FL-05", "Egholm", "Wood chips", 19.7, 1900, 0.217, 271), Plant("FL-06", "Fårup", "Straw", 26.1, 1650, 0.262, 242),
-    Plant("FL-07", "Ravnsholt", "Heat pump", 17.3, 1720, 0.196, 305), Plant("FL-08", "Hjelm", "Natural gas", 12.2, 980, 0.238, 520),
-    Plant("FL-09", "Kirkeby", "Wood chips", 28.6, 2450, 0.243, 266), Plant("FL-10", "Lysholm", "Heat pump", 15.5, 1540, 0.188, 298),
-    Plant("FL-11", "Mosede", "Straw", 21.9, 1380, 0.271, 245), Plant("FL-12", "Nørreå", "Natural gas", 11.4, 860, 0.229, 508),
-    Plant("FL-13", "Omø", "Heat pump", 9.8, 610, 0.284, 320), Plant("FL-14", "Rørkær", "Wood chips", 24.0, 2080, 0.226, 270),
-    Plant("FL-15", "Sandby", "Straw", 18.8, 1490, 0.249, 248), Plant("FL-16", "Tørslev", "Wood chips", 20.6, 1760, 0.221, 274),
+    Plant("FL-01", "Aalsund Nord", "Waste heat", 41.2, 9200, 0.178, 190),
+    Plant("FL-02", "Aalsund Syd", "Waste heat", 36.8, 7800, 0.169, 195),
+    Plant("FL-03", "Bregninge", "Wood chips", 22.4, 2300, 0.224, 268),
+    Plant("FL-04", "Dalby", "Natural gas", 14.9, 1250, 0.231, 512),
+    Plant("FL-05", "Egholm", "Wood chips", 19.7, 1900, 0.217, 271),
+    Plant("FL-06", "Fårup", "Straw", 26.1, 1650, 0.262, 242),
+    Plant("FL-07", "Ravnsholt", "Heat pump", 17.3, 1720, 0.196, 305),
+    Plant("FL-08", "Hjelm", "Natural gas", 12.2, 980, 0.238, 520),
+    Plant("FL-09", "Kirkeby", "Wood chips", 28.6, 2450, 0.243, 266),
+    Plant("FL-10", "Lysholm", "Heat pump", 15.5, 1540, 0.188, 298),
+    Plant("FL-11", "Mosede", "Straw", 21.9, 1380, 0.271, 245),
+    Plant("FL-12", "Nørreå", "Natural gas", 11.4, 860, 0.229, 508),
+    Plant("FL-13", "Omø", "Heat pump", 9.8, 610, 0.284, 320),
+    Plant("FL-14", "Rørkær", "Wood chips", 24.0, 2080, 0.226, 270),
+    Plant("FL-15", "Sandby", "Straw", 18.8, 1490, 0.249, 248),
+    Plant("FL-16", "Tørslev", "Wood chips", 20.6, 1760, 0.221, 274),
 )
 MONTHS = tuple(f"{year}-{month:02d}" for year in (2024, 2025) for month in range(1, 13))
 HEAT_YEAR = tuple(f"2024-{m:02d}" for m in range(6, 13)) + tuple(f"2025-{m:02d}" for m in range(1, 6))
@@ -99,14 +112,25 @@ def corrected_months() -> tuple[Month, ...]:
             share = REPAIRED.get(p.id, p.loss) if month > HEAT_YEAR[-1] else p.loss
             lost = min(0.55, share * (0.45 + 0.55 / season))
             sold = produced * (1 - lost * rng.uniform(0.97, 1.03))
-            out.append(Month(month, p.id, round(produced * GJ_PER_MWH, 1), round(sold, 1), round(produced * p.cost * rng.uniform(0.97, 1.04), 2)))
+            out.append(
+                Month(
+                    month,
+                    p.id,
+                    round(produced * GJ_PER_MWH, 1),
+                    round(sold, 1),
+                    round(produced * p.cost * rng.uniform(0.97, 1.04), 2),
+                )
+            )
     return tuple(out)
 
 
 @lru_cache(maxsize=1)
 def months() -> tuple[Month, ...]:
     """As exported: one month of Ravnsholt's sales was typed in too low."""
-    return tuple(replace(m, sold_mwh=round(m.sold_mwh / 10, 1)) if (m.month, m.plant) == MISREAD else m for m in corrected_months())
+    return tuple(
+        replace(m, sold_mwh=round(m.sold_mwh / 10, 1)) if (m.month, m.plant) == MISREAD else m
+        for m in corrected_months()
+    )
 
 
 def loss(rows: tuple[Month, ...], plant: str | None, window: tuple[str, ...] = HEAT_YEAR, gj: bool = True) -> float:
@@ -152,13 +176,20 @@ class Project:
 
 NPV = {"rate": 0.045, "horizon": 15, "budget": 85000}
 PROJECTS = (
-    Project("P01", "Twin pipes Fårup", "FL-06", 14200, 1780, 30, 0.0), Project("P02", "Heat pump Dalby", "FL-04", 18600, 2390, 20, 0.20),
-    Project("P03", "Accumulator tank Aalsund", "FL-01", 11800, 1490, 25, 0.0), Project("P04", "Pump replacement, eight plants", "FL-03", 3400, 655, 12, 0.0),
-    Project("P05", "Electric boiler Hjelm", "FL-08", 7900, 905, 15, 0.0), Project("P06", "Smart meters, second phase", "FL-02", 9600, 1210, 12, 0.10),
-    Project("P07", "Flue gas condensation Kirkeby", "FL-09", 12500, 1820, 15, 0.0), Project("P08", "Service lines Mosede", "FL-11", 8300, 940, 30, 0.0),
-    Project("P09", "Solar field Omø", "FL-13", 16800, 2310, 20, 0.25), Project("P10", "Chimney and filter Sandby", "FL-15", 6200, 180, 15, 0.0, mandatory=True),
-    Project("P11", "Control system, all plants", "FL-01", 5400, 1010, 10, 0.0), Project("P12", "Heat pump Nørreå", "FL-12", 13900, 1690, 20, 0.20),
-    Project("P13", "Booster station Bregninge", "FL-03", 4700, 520, 20, 0.0), Project("P14", "Leak detection", "FL-14", 2600, 430, 10, 0.0),
+    Project("P01", "Twin pipes Fårup", "FL-06", 14200, 1780, 30, 0.0),
+    Project("P02", "Heat pump Dalby", "FL-04", 18600, 2390, 20, 0.20),
+    Project("P03", "Accumulator tank Aalsund", "FL-01", 11800, 1490, 25, 0.0),
+    Project("P04", "Pump replacement, eight plants", "FL-03", 3400, 655, 12, 0.0),
+    Project("P05", "Electric boiler Hjelm", "FL-08", 7900, 905, 15, 0.0),
+    Project("P06", "Smart meters, second phase", "FL-02", 9600, 1210, 12, 0.10),
+    Project("P07", "Flue gas condensation Kirkeby", "FL-09", 12500, 1820, 15, 0.0),
+    Project("P08", "Service lines Mosede", "FL-11", 8300, 940, 30, 0.0),
+    Project("P09", "Solar field Omø", "FL-13", 16800, 2310, 20, 0.25),
+    Project("P10", "Chimney and filter Sandby", "FL-15", 6200, 180, 15, 0.0, mandatory=True),
+    Project("P11", "Control system, all plants", "FL-01", 5400, 1010, 10, 0.0),
+    Project("P12", "Heat pump Nørreå", "FL-12", 13900, 1690, 20, 0.20),
+    Project("P13", "Booster station Bregninge", "FL-03", 4700, 520, 20, 0.0),
+    Project("P14", "Leak detection", "FL-14", 2600, 430, 10, 0.0),
 )
 # What mail and chat changed: the subsidy for Dalby was refused, the tank has a firm tender price, Omø's land was not sold to Fjordlys.
 NO_SUBSIDY, TANK_PRICE, DROPPED = "P02", ("P03", 13250), "P09"
@@ -197,7 +228,11 @@ CEILINGS_OLD = {"A": 1850, "B": 1600, "C": 1200, "D": 950}
 CEILINGS = {"A": 1850, "B": 1540, "C": 1200, "D": 960}  # as Addendum 2 corrects them
 PACKAGES = ("WP1 Baseline", "WP2 Scenarios", "WP3 Business case", "WP4 Reporting")
 RESOURCES = (
-    ("Karen Bøgh", (24, 16, 30, 12)), ("Marie Toft", (60, 84, 72, 20)), ("Mads Skov", (110, 95, 88, 34)), ("Emil Ravn", (120, 140, 60, 48)), ("Ida Bech", (0, 64, 90, 40)),
+    ("Karen Bøgh", (24, 16, 30, 12)),
+    ("Marie Toft", (60, 84, 72, 20)),
+    ("Mads Skov", (110, 95, 88, 34)),
+    ("Emil Ravn", (120, 140, 60, 48)),
+    ("Ida Bech", (0, 64, 90, 40)),
 )
 SWAP = ("Mads Skov", "Freja Holm", 2)  # Freja takes over Mads' hours in WP3 (index 2)
 EXTRA_D = ("Ida Bech", 0, 36)  # Ida gets 36 hours in WP1
@@ -225,8 +260,17 @@ def offered_rates(corrected: bool = True) -> dict[str, float]:
 
 # Budget of project Fjord ----------------------------------------------------------------------------------------------
 
-FX = {"2025-11": {"EUR": 7.4684, "SEK": 0.6795}, "2025-12": {"EUR": 7.4689, "SEK": 0.6861}, "2026-01": {"EUR": 7.4702, "SEK": 0.6947}}
-BUDGET = (("WP1", "Metering and data", 420000), ("WP2", "Network analysis", 610000), ("WP3", "Investment plan", 540000), ("WP4", "Steering and reports", 230000))
+FX = {
+    "2025-11": {"EUR": 7.4684, "SEK": 0.6795},
+    "2025-12": {"EUR": 7.4689, "SEK": 0.6861},
+    "2026-01": {"EUR": 7.4702, "SEK": 0.6947},
+}
+BUDGET = (
+    ("WP1", "Metering and data", 420000),
+    ("WP2", "Network analysis", 610000),
+    ("WP3", "Investment plan", 540000),
+    ("WP4", "Steering and reports", 230000),
+)
 
 
 @dataclass(frozen=True)
@@ -245,10 +289,14 @@ class Cost:
 
 
 COSTS = (
-    Cost("K-101", date(2025, 11, 14), "Nordhavn staff", "WP1", "DKK", 148600.0), Cost("K-102", date(2025, 11, 28), "Termolink GmbH", "WP1", "EUR", 11840.0),
-    Cost("K-103", date(2025, 11, 28), "Nordhavn staff", "WP2", "DKK", 96200.0), Cost("K-104", date(2025, 12, 12), "Svea Mätteknik AB", "WP1", "SEK", 98400.0),
-    Cost("K-105", date(2025, 12, 19), "Nordhavn staff", "WP2", "DKK", 163900.0), Cost("K-106", date(2025, 12, 19), "Nordhavn staff", "WP4", "DKK", 41250.0),
-    Cost("K-107", date(2026, 1, 16), "Termolink GmbH", "WP2", "EUR", 14275.0), Cost("K-108", date(2026, 1, 30), "Nordhavn staff", "WP3", "DKK", 88700.0),
+    Cost("K-101", date(2025, 11, 14), "Nordhavn staff", "WP1", "DKK", 148600.0),
+    Cost("K-102", date(2025, 11, 28), "Termolink GmbH", "WP1", "EUR", 11840.0),
+    Cost("K-103", date(2025, 11, 28), "Nordhavn staff", "WP2", "DKK", 96200.0),
+    Cost("K-104", date(2025, 12, 12), "Svea Mätteknik AB", "WP1", "SEK", 98400.0),
+    Cost("K-105", date(2025, 12, 19), "Nordhavn staff", "WP2", "DKK", 163900.0),
+    Cost("K-106", date(2025, 12, 19), "Nordhavn staff", "WP4", "DKK", 41250.0),
+    Cost("K-107", date(2026, 1, 16), "Termolink GmbH", "WP2", "EUR", 14275.0),
+    Cost("K-108", date(2026, 1, 30), "Nordhavn staff", "WP3", "DKK", 88700.0),
     Cost("K-109", date(2026, 1, 30), "Nordhavn staff", "WP2", "DKK", 74800.0),
 )
 NEW_COSTS = (
@@ -277,14 +325,19 @@ class Risk:
 
 
 RISKS = (
-    Risk("R1", "Meter data of three plants arrive late", "Lone Kvist", 3, 3, "Open"), Risk("R2", "Subsidy for heat pumps is refused", "Palle Storm", 3, 4, "Open"),
-    Risk("R3", "Key consultant leaves the project", "Karen Bøgh", 2, 4, "Open"), Risk("R4", "Steering group can't meet before the board", "Sofie Krag", 3, 4, "Open"),
-    Risk("R5", "Price of electricity rises above the scenarios", "Jonas Aagaard", 4, 3, "Open"), Risk("R6", "Supplier of ultrasonic meters insolvent", "Lone Kvist", 5, 4, "Closed"),
+    Risk("R1", "Meter data of three plants arrive late", "Lone Kvist", 3, 3, "Open"),
+    Risk("R2", "Subsidy for heat pumps is refused", "Palle Storm", 3, 4, "Open"),
+    Risk("R3", "Key consultant leaves the project", "Karen Bøgh", 2, 4, "Open"),
+    Risk("R4", "Steering group can't meet before the board", "Sofie Krag", 3, 4, "Open"),
+    Risk("R5", "Price of electricity rises above the scenarios", "Jonas Aagaard", 4, 3, "Open"),
+    Risk("R6", "Supplier of ultrasonic meters insolvent", "Lone Kvist", 5, 4, "Closed"),
 )
 RISK_NEWS = {"R2": "Closed", "R4": 5}  # R2 occurred and is closed as a risk; the probability of R4 is now 5
 MILESTONES = (
-    ("M1", "Data complete", date(2025, 12, 19), date(2025, 12, 19), "Done"), ("M2", "Network model calibrated", date(2026, 1, 30), date(2026, 1, 30), "Done"),
-    ("M3", "Investment plan, draft", date(2026, 2, 20), date(2026, 3, 6), "Open"), ("M4", "Steering group decides", date(2026, 2, 26), date(2026, 2, 26), "Open"),
+    ("M1", "Data complete", date(2025, 12, 19), date(2025, 12, 19), "Done"),
+    ("M2", "Network model calibrated", date(2026, 1, 30), date(2026, 1, 30), "Done"),
+    ("M3", "Investment plan, draft", date(2026, 2, 20), date(2026, 3, 6), "Open"),
+    ("M4", "Steering group decides", date(2026, 2, 26), date(2026, 2, 26), "Open"),
     ("M5", "Board paper", date(2026, 3, 27), date(2026, 3, 27), "Open"),
 )  # id, name, date in the plan, date that holds now, status
 MEETING = (datetime(2026, 2, 26, 13, 0), datetime(2026, 2, 26, 14, 30))  # Copenhagen time, the only slot that suits all

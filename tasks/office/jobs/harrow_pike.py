@@ -1,5 +1,7 @@
 """The tasks at Harrow & Pike LLP, with what is right computed from the facts."""
 
+# ruff: noqa: E501 - the prose of instructions stays on one line
+
 from __future__ import annotations
 
 from envkit.tasks.office.facts import harrow_pike as facts
@@ -52,7 +54,9 @@ def _utilisation() -> Job:
     available = sum(facts.available_hours(hours, n) for n in names)
     share = facts.utilisation(hours, "M") * 100
     with_hannah = [*names, "Hannah Lowe"]
-    wrong = sum(e.hours for e in facts.timesheet() if e.person in with_hannah and e.billable) / sum(facts.available_hours(hours, n) for n in with_hannah)
+    wrong = sum(e.hours for e in facts.timesheet() if e.person in with_hannah and e.billable) / sum(
+        facts.available_hours(hours, n) for n in with_hannah
+    )
     return Job(
         """
 What was the utilisation of our managers (the grade Manager, all of them together) in Q3 FY26, October to December 2025? Use the

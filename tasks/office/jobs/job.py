@@ -1,7 +1,7 @@
 """What a task's author writes: a `Job`, and short builders for its checks.
 
-A check is a plain dict of the keys of `tests/verifier.toml`; the builders below only save typing. Use `keep` for what must
-not change: it is a gate without weight, so that doing nothing earns nothing.
+A check is a plain dict of the keys of `tests/verifier.toml`; the builders below only save typing. Use `keep` for what
+must not change: it is a gate without weight, so that doing nothing earns nothing.
 """
 
 from __future__ import annotations

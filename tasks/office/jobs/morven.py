@@ -1,7 +1,6 @@
 """The tasks at Morven Capital Advisers LLP, with what is right computed from the facts."""
 
 # ruff: noqa: E501 - the prose of instructions stays on one line
-# fmt: off
 
 from __future__ import annotations
 
@@ -68,9 +67,30 @@ and by how much Consolidated EBITDA would exceed or fall short of what the coven
 and ratio with two decimals; say clearly whether it is a surplus or a shortfall.
 """,
         [
-            answer("gap", "The shortfall against the lower covenant", weight=3, number=number(abs(gap), scale="million", assume_scale=True, abs_tol=0.0151, sign="any", label="short|gap|deficit|missing"), contains_any=["shortfall", "short", "falls short", "fall short", "deficit"]),
-            answer("ebitda", "Consolidated EBITDA with the cap and audited figure", number=number(c.consolidated, scale="million", assume_scale=True, abs_tol=0.0101, label="EBITDA")),
-            answer("debt", "Consolidated Net Debt at the average rate, without blocked cash", number=number(c.net_debt, scale="million", assume_scale=True, abs_tol=0.0101, label="debt")),
+            answer(
+                "gap",
+                "The shortfall against the lower covenant",
+                weight=3,
+                number=number(
+                    abs(gap),
+                    scale="million",
+                    assume_scale=True,
+                    abs_tol=0.0151,
+                    sign="any",
+                    label="short|gap|deficit|missing",
+                ),
+                contains_any=["shortfall", "short", "falls short", "fall short", "deficit"],
+            ),
+            answer(
+                "ebitda",
+                "Consolidated EBITDA with the cap and audited figure",
+                number=number(c.consolidated, scale="million", assume_scale=True, abs_tol=0.0101, label="EBITDA"),
+            ),
+            answer(
+                "debt",
+                "Consolidated Net Debt at the average rate, without blocked cash",
+                number=number(c.net_debt, scale="million", assume_scale=True, abs_tol=0.0101, label="debt"),
+            ),
             answer("leverage", "Leverage", number=number(c.leverage, abs_tol=0.0101, label="leverage")),
         ],
         scripted=f"Consolidated EBITDA is GBP {c.consolidated:.2f} million.\n\nConsolidated Net Debt is GBP {c.net_debt:.2f} million.\n\nLeverage is {c.leverage:.2f}.\n\nThe shortfall against the June covenant is GBP {-gap:.2f} million.",
@@ -88,8 +108,16 @@ and the ratio in percent with one decimal. Papers: House and Curlew folders; mai
 """,
         [
             answer("ratio", "Loan to value", weight=3, number=number(round(ratio, 1), scale="percent", abs_tol=0.051)),
-            answer("loan", "Drawn debt after the repayment, at the closing rate", number=number(round(loan, 1), scale="million", assume_scale=True, abs_tol=0.051, label="loan|debt")),
-            answer("value", "Value of the charged sites after sale and new valuation", number=number(round(value, 1), scale="million", assume_scale=True, abs_tol=0.051, label="value|sites")),
+            answer(
+                "loan",
+                "Drawn debt after the repayment, at the closing rate",
+                number=number(round(loan, 1), scale="million", assume_scale=True, abs_tol=0.051, label="loan|debt"),
+            ),
+            answer(
+                "value",
+                "Value of the charged sites after sale and new valuation",
+                number=number(round(value, 1), scale="million", assume_scale=True, abs_tol=0.051, label="value|sites"),
+            ),
         ],
         scripted=f"Loan: GBP {loan:.1f} million. Value: GBP {value:.1f} million. Loan to value: {ratio:.1f}%.",
         wrong=f"Loan to value is {facts.senior_debt(False) / facts.collateral(False):.1%} (loan {facts.senior_debt(False):.1f} million, value {facts.collateral(False):.1f} million).",
@@ -104,7 +132,13 @@ def _grid() -> Job:
     cell = {"path": GRID, "sheet": "Grid"}
 
     def all_in(name: str) -> dict[str, object]:
-        return {**cell, "row_label": name, "column_label": "All-in cost (%)", "value": round(by_name[name].all_in, 3), "abs_tol": 0.0061}
+        return {
+            **cell,
+            "row_label": name,
+            "column_label": "All-in cost (%)",
+            "value": round(by_name[name].all_in, 3),
+            "abs_tol": 0.0061,
+        }
 
     return Job(
         """
@@ -114,11 +148,41 @@ One row per lender that is still in, in the order that the note prescribes, noth
 or more; the all-in cost is a formula that adds up the other columns.
 """,
         [
-            check("range", "order", "Who is still in, in the order of the note", weight=2, **cell, range="A2:A9", values=order),
-            check("cell", "lariana", "All-in cost on the improved terms, as a formula", weight=1.5, **all_in("Banca Lariana"), is_formula=True),
-            check("cell", "dunedin", "All-in cost with the floor and the discount", weight=1.5, **all_in("Dunedin Credit Partners")),
+            check(
+                "range",
+                "order",
+                "Who is still in, in the order of the note",
+                weight=2,
+                **cell,
+                range="A2:A9",
+                values=order,
+            ),
+            check(
+                "cell",
+                "lariana",
+                "All-in cost on the improved terms, as a formula",
+                weight=1.5,
+                **all_in("Banca Lariana"),
+                is_formula=True,
+            ),
+            check(
+                "cell",
+                "dunedin",
+                "All-in cost with the floor and the discount",
+                weight=1.5,
+                **all_in("Dunedin Credit Partners"),
+            ),
             check("cell", "etive", "All-in cost with the issue price", **all_in("Etive Pension Fund")),
-            check("cell", "floor", "The floor that counts as base rate", **cell, row_label="Dunedin Credit Partners", column_label="Base rate (%)", value=4.0, abs_tol=0.001),
+            check(
+                "cell",
+                "floor",
+                "The floor that counts as base rate",
+                **cell,
+                row_label="Dunedin Credit Partners",
+                column_label="Base rate (%)",
+                value=4.0,
+                abs_tol=0.001,
+            ),
             untouched(),
         ],
         scripted="The grid is in Curlew/Terms grid.xlsx.",
@@ -130,7 +194,12 @@ def _slides() -> Job:
     c = facts.certificate()
 
     def cell(name: str, column: str, value: float) -> dict[str, object]:
-        return {"row_label": name, "column_label": column, "any_of": [round(value, 2), round(value / 100, 4)], "abs_tol": 0.0051 if value > 1 else 0.00006}
+        return {
+            "row_label": name,
+            "column_label": column,
+            "any_of": [round(value, 2), round(value / 100, 4)],
+            "abs_tol": 0.0051 if value > 1 else 0.00006,
+        }
 
     return Job(
         """
@@ -142,11 +211,61 @@ Please make a deck of exactly three slides for Strathallan's board, Curlew/Board
 3. Recommendation: name the lender with the lowest all-in cost and say by how many percentage points a year it is below the second one (two decimals).
 """,
         [
-            check("deck", "titles", "Three slides with these titles", weight=0.5, path=SLIDES, slides=3, titles=["Where we stand", "Terms offered", "Recommendation"]),
-            check("deck", "ratios", "Both ratios by the agreement", weight=2, path=SLIDES, slide="Where we stand", numbers=[number(round(c.leverage, 2), abs_tol=0.0101, label="leverage"), number(round(c.cover, 2), abs_tol=0.0101, label="cover")]),
-            check("deck", "table", "All-in costs in the table", weight=1.5, path=SLIDES, slide="Terms offered", tables=[cell(best.lender, "All-in cost", best.all_in), cell(second.lender, "All-in cost", second.all_in)], min_tables=1),
-            check("deck", "lenders", "Only lenders that are in and offer enough, best first", path=SLIDES, slide="Terms offered", names={"expected": [t.lender for t in facts.ranked_terms()], "distractors": ["Clyde & Forth Bank", "Fairholm Bank"], "ordered": True}),
-            check("deck", "recommendation", "The best lender and its distance to the second", path=SLIDES, slide="Recommendation", contains=[best.lender], number=number(round(second.all_in - best.all_in, 2), scale="percent", abs_tol=0.0101)),
+            check(
+                "deck",
+                "titles",
+                "Three slides with these titles",
+                weight=0.5,
+                path=SLIDES,
+                slides=3,
+                titles=["Where we stand", "Terms offered", "Recommendation"],
+            ),
+            check(
+                "deck",
+                "ratios",
+                "Both ratios by the agreement",
+                weight=2,
+                path=SLIDES,
+                slide="Where we stand",
+                numbers=[
+                    number(round(c.leverage, 2), abs_tol=0.0101, label="leverage"),
+                    number(round(c.cover, 2), abs_tol=0.0101, label="cover"),
+                ],
+            ),
+            check(
+                "deck",
+                "table",
+                "All-in costs in the table",
+                weight=1.5,
+                path=SLIDES,
+                slide="Terms offered",
+                tables=[
+                    cell(best.lender, "All-in cost", best.all_in),
+                    cell(second.lender, "All-in cost", second.all_in),
+                ],
+                min_tables=1,
+            ),
+            check(
+                "deck",
+                "lenders",
+                "Only lenders that are in and offer enough, best first",
+                path=SLIDES,
+                slide="Terms offered",
+                names={
+                    "expected": [t.lender for t in facts.ranked_terms()],
+                    "distractors": ["Clyde & Forth Bank", "Fairholm Bank"],
+                    "ordered": True,
+                },
+            ),
+            check(
+                "deck",
+                "recommendation",
+                "The best lender and its distance to the second",
+                path=SLIDES,
+                slide="Recommendation",
+                contains=[best.lender],
+                number=number(round(second.all_in - best.all_in, 2), scale="percent", abs_tol=0.0101),
+            ),
             untouched(),
         ],
     )
@@ -165,12 +284,57 @@ that came by mail since. Please correct the numbers in the table and the two rat
 brackets. Wording, covenants, order and everything else in the document stay as they are. The file keeps its name.
 """,
         [
-            check("document", "exceptional", "Exceptional items at their cap", path=CERTIFICATE, tables=[cell("Exceptional items", c.exceptional)]),
-            check("document", "ebitda", "Consolidated EBITDA", weight=1.5, path=CERTIFICATE, tables=[cell("Consolidated EBITDA", c.consolidated)]),
-            check("document", "term-loan-b", "Euro loan at the average rate", path=CERTIFICATE, tables=[cell("Term loan B", c.term_b)]),
-            check("document", "net-debt", "Consolidated Net Debt", weight=1.5, path=CERTIFICATE, tables=[cell("Consolidated Net Debt", c.net_debt)]),
-            check("document", "ratios", "Both ratios in the text", weight=2, path=CERTIFICATE, regex=[rf"Leverage is {c.leverage:.2f} : 1 against a covenant of 4\.00 : 1", rf"Interest cover is {c.cover:.2f} : 1 against a covenant of 3\.00 : 1"]),
-            keep("document", "rest", "The rest of the certificate is as it was", path=CERTIFICATE, headings=["Calculation", "Ratios", "Confirmation"], headings_in_order=True, contains=["We confirm that no default is continuing", "Test date: 31 March 2026"], tables=[cell("Term loan A", facts.DEBT["term_a_gbp"]), cell("Net interest", c.interest)]),
+            check(
+                "document",
+                "exceptional",
+                "Exceptional items at their cap",
+                path=CERTIFICATE,
+                tables=[cell("Exceptional items", c.exceptional)],
+            ),
+            check(
+                "document",
+                "ebitda",
+                "Consolidated EBITDA",
+                weight=1.5,
+                path=CERTIFICATE,
+                tables=[cell("Consolidated EBITDA", c.consolidated)],
+            ),
+            check(
+                "document",
+                "term-loan-b",
+                "Euro loan at the average rate",
+                path=CERTIFICATE,
+                tables=[cell("Term loan B", c.term_b)],
+            ),
+            check(
+                "document",
+                "net-debt",
+                "Consolidated Net Debt",
+                weight=1.5,
+                path=CERTIFICATE,
+                tables=[cell("Consolidated Net Debt", c.net_debt)],
+            ),
+            check(
+                "document",
+                "ratios",
+                "Both ratios in the text",
+                weight=2,
+                path=CERTIFICATE,
+                regex=[
+                    rf"Leverage is {c.leverage:.2f} : 1 against a covenant of 4\.00 : 1",
+                    rf"Interest cover is {c.cover:.2f} : 1 against a covenant of 3\.00 : 1",
+                ],
+            ),
+            keep(
+                "document",
+                "rest",
+                "The rest of the certificate is as it was",
+                path=CERTIFICATE,
+                headings=["Calculation", "Ratios", "Confirmation"],
+                headings_in_order=True,
+                contains=["We confirm that no default is continuing", "Test date: 31 March 2026"],
+                tables=[cell("Term loan A", facts.DEBT["term_a_gbp"]), cell("Net interest", c.interest)],
+            ),
             untouched(CERTIFICATE),
         ],
         scripted="The certificate is corrected.",
@@ -194,12 +358,55 @@ and only there. Save in place.
         [
             check("cell", "declined-1", "Fairholm has declined", **cell(f"E{row['Fairholm Bank']}"), value="Declined"),
             check("cell", "declined-2", "Glenarm has declined", **cell(f"E{row['Glenarm Finance']}"), value="Declined"),
-            check("cell", "approved", "Banca Lariana is approved", **cell(f"E{row['Banca Lariana']}"), value="Credit approved"),
-            check("cell", "trustees", "Etive's next step has the new date", **cell(f"F{row['Etive Pension Fund']}"), value=facts.NEWS["Etive Pension Fund"][1]),
-            check("cell", "emptied", "No next step where a lender has declined", weight=0.5, **cell(f"F{row[declined[0]]}"), blank=True),
-            check("range", "updated", "Today's date for the four that changed, and only there", path=LOG, sheet="Log", range=f"G2:G{len(facts.LENDERS) + 1}", values=[date(2026, 5, 20) if n.name in facts.NEWS else date(2026, 5, 8) for n in facts.LENDERS]),
-            check("cell", "still-in", "Who is still in, by the summary's formula", path=LOG, sheet="Summary", row_label="Still in", column_label="Lenders", value=len(facts.LENDERS) - len(declined), is_formula=True),
-            keep("cell", "idea", "An idea is no new status", **cell(f"E{row['Dunedin Credit Partners']}"), value="Term sheet"),
+            check(
+                "cell",
+                "approved",
+                "Banca Lariana is approved",
+                **cell(f"E{row['Banca Lariana']}"),
+                value="Credit approved",
+            ),
+            check(
+                "cell",
+                "trustees",
+                "Etive's next step has the new date",
+                **cell(f"F{row['Etive Pension Fund']}"),
+                value=facts.NEWS["Etive Pension Fund"][1],
+            ),
+            check(
+                "cell",
+                "emptied",
+                "No next step where a lender has declined",
+                weight=0.5,
+                **cell(f"F{row[declined[0]]}"),
+                blank=True,
+            ),
+            check(
+                "range",
+                "updated",
+                "Today's date for the four that changed, and only there",
+                path=LOG,
+                sheet="Log",
+                range=f"G2:G{len(facts.LENDERS) + 1}",
+                values=[date(2026, 5, 20) if n.name in facts.NEWS else date(2026, 5, 8) for n in facts.LENDERS],
+            ),
+            check(
+                "cell",
+                "still-in",
+                "Who is still in, by the summary's formula",
+                path=LOG,
+                sheet="Summary",
+                row_label="Still in",
+                column_label="Lenders",
+                value=len(facts.LENDERS) - len(declined),
+                is_formula=True,
+            ),
+            keep(
+                "cell",
+                "idea",
+                "An idea is no new status",
+                **cell(f"E{row['Dunedin Credit Partners']}"),
+                value="Term sheet",
+            ),
             untouched(LOG),
         ],
         scripted="The lender log is up to date: two lenders have declined, one has credit approval, one has a new meeting date.",
@@ -215,8 +422,23 @@ Please put the lenders' call that Ross announced in the Curlew chat into the cal
 2026. How the calendar is kept is described in /.apps_data/README.md.
 """,
         [
-            check("calendar", "time", "The time that Morag asked for, in Edinburgh's summer time", weight=3, summary="Curlew lenders' call", start=facts.CALL[0], end=facts.CALL[1]),
-            check("calendar", "people", "The five people named, nobody else", summary="Curlew lenders' call", attendees=[mail for _, mail in people], exact_attendees=True),
+            check(
+                "calendar",
+                "time",
+                "The time that Morag asked for, in Edinburgh's summer time",
+                weight=3,
+                summary="Curlew lenders' call",
+                start=facts.CALL[0],
+                end=facts.CALL[1],
+            ),
+            check(
+                "calendar",
+                "people",
+                "The five people named, nobody else",
+                summary="Curlew lenders' call",
+                attendees=[mail for _, mail in people],
+                exact_attendees=True,
+            ),
             check("calendar", "bridge", "The bridge", weight=0.5, summary="Curlew lenders' call", location="4471"),
             untouched(),
         ],

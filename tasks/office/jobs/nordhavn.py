@@ -1,7 +1,6 @@
 """The tasks at Nordhavn Advisory A/S, with what is right computed from the facts."""
 
 # ruff: noqa: E501 - the prose of instructions stays on one line
-# fmt: off
 
 from __future__ import annotations
 
@@ -40,7 +39,14 @@ By what date and time (local time) must our bid for tender 2026/017 of Aalsund K
 which channel? The papers are in the Aalsund folder. One sentence is enough.
 """,
         [
-            answer("date", "Date as moved by the second addendum", weight=2, regex=[rf"\b({d.day}(th)?\.? (of )?feb(ruary)?|feb(ruary)? {d.day}(th)?|2026-02-{d.day}|{d.day}[./-]0?2[./-]2026)"]),
+            answer(
+                "date",
+                "Date as moved by the second addendum",
+                weight=2,
+                regex=[
+                    rf"\b({d.day}(th)?\.? (of )?feb(ruary)?|feb(ruary)? {d.day}(th)?|2026-02-{d.day}|{d.day}[./-]0?2[./-]2026)"
+                ],
+            ),
             answer("time", "Time of day", regex=[rf"\b(0?{d.hour}[:.]00|{d.hour} ?(am|o'clock))"]),
             answer("channel", "The portal", contains=["Udbudsnet"]),
         ],
@@ -62,9 +68,19 @@ in Fjordlys/Production 2024-2025.csv, the terms in the plant register; take acco
 with one decimal.
 """,
         [
-            answer("plants", "The three plants in order", weight=2, names={"expected": [p.town for p in top], "distractors": others, "ordered": True}),
+            answer(
+                "plants",
+                "The three plants in order",
+                weight=2,
+                names={"expected": [p.town for p in top], "distractors": others, "ordered": True},
+            ),
             answer("worst", "Loss of the worst plant", number=number(round(first, 1), scale="percent", abs_tol=0.051)),
-            answer("total", "Loss of all plants together, with the corrected month", weight=2, number=number(round(total, 1), scale="percent", abs_tol=0.051)),
+            answer(
+                "total",
+                "Loss of all plants together, with the corrected month",
+                weight=2,
+                number=number(round(total, 1), scale="percent", abs_tol=0.051),
+            ),
         ],
         scripted=f"The largest losses were at {top[0].town} ({first:.1f}%), {top[1].town} and {top[2].town}; all plants together lost {total:.1f}%.",
         wrong=f"{facts.worst(facts.months())[0].town}, {top[0].town} and {top[1].town}; together {facts.loss(facts.months(), None):.1%}.",
@@ -88,11 +104,56 @@ everything that mail and chat have changed since. Write Fjordlys/Capex ranking.x
 - A last row with Total in the first column and the net capex of the selected projects under Net capex, as a formula.
 """,
         [
-            check("range", "order", "All projects in the order of the note, the dropped one left out", weight=2, **cell, range=f"A2:A{len(ranked) + 1}", values=[p.id for p, _ in ranked]),
-            check("cell", "dalby", "NPV of the project whose subsidy was refused", **cell, row_label=dalby.id, column_label="NPV", value=round(dalby.npv, 1), abs_tol=0.6),
-            check("cell", "tank", "Index of the tank at its firm price", **cell, row_label=facts.TANK_PRICE[0], column_label="Index", value=round(next(p for p, _ in ranked if p.id == facts.TANK_PRICE[0]).index, 4), abs_tol=0.0011),
-            check("cell", "skipped", "The first project that no longer fits", **cell, row_label=skipped.id, column_label="Selected", value="no"),
-            check("cell", "total", "Net capex of the selection", weight=2, **cell, row_label="Total", column_label="Net capex", value=round(sum(p.net for p in chosen), 1), abs_tol=0.6, is_formula=True),
+            check(
+                "range",
+                "order",
+                "All projects in the order of the note, the dropped one left out",
+                weight=2,
+                **cell,
+                range=f"A2:A{len(ranked) + 1}",
+                values=[p.id for p, _ in ranked],
+            ),
+            check(
+                "cell",
+                "dalby",
+                "NPV of the project whose subsidy was refused",
+                **cell,
+                row_label=dalby.id,
+                column_label="NPV",
+                value=round(dalby.npv, 1),
+                abs_tol=0.6,
+            ),
+            check(
+                "cell",
+                "tank",
+                "Index of the tank at its firm price",
+                **cell,
+                row_label=facts.TANK_PRICE[0],
+                column_label="Index",
+                value=round(next(p for p, _ in ranked if p.id == facts.TANK_PRICE[0]).index, 4),
+                abs_tol=0.0011,
+            ),
+            check(
+                "cell",
+                "skipped",
+                "The first project that no longer fits",
+                **cell,
+                row_label=skipped.id,
+                column_label="Selected",
+                value="no",
+            ),
+            check(
+                "cell",
+                "total",
+                "Net capex of the selection",
+                weight=2,
+                **cell,
+                row_label="Total",
+                column_label="Net capex",
+                value=round(sum(p.net for p in chosen), 1),
+                abs_tol=0.6,
+                is_formula=True,
+            ),
             untouched(),
         ],
     )
@@ -110,14 +171,64 @@ resource plan as it stands after this week's changes in the chat, by the categor
 discount Karen decided on and the ceilings that are in force now. Save the file in place and tell me the total.
 """,
         [
-            check("cell", "hours-b", "Hours of category B, with Freja's", **cell, cell=f"B{row['B']}", value=hours["B"], abs_tol=0.01),
-            check("cell", "hours-d", "Hours of category D, with Ida's", **cell, cell=f"B{row['D']}", value=hours["D"], abs_tol=0.01),
-            check("cell", "rate-b", "Rate of category B at its corrected ceiling", **cell, cell=f"C{row['B']}", value=rates["B"], abs_tol=0.01),
-            check("cell", "rate-d", "Rate of category D: list less discount, rounded down", **cell, cell=f"C{row['D']}", value=rates["D"], abs_tol=0.01),
-            check("cell", "total", "Total of the schedule, by its own formula", weight=2, **cell, cell="D9", value=total, abs_tol=0.5, is_formula=True),
+            check(
+                "cell",
+                "hours-b",
+                "Hours of category B, with Freja's",
+                **cell,
+                cell=f"B{row['B']}",
+                value=hours["B"],
+                abs_tol=0.01,
+            ),
+            check(
+                "cell",
+                "hours-d",
+                "Hours of category D, with Ida's",
+                **cell,
+                cell=f"B{row['D']}",
+                value=hours["D"],
+                abs_tol=0.01,
+            ),
+            check(
+                "cell",
+                "rate-b",
+                "Rate of category B at its corrected ceiling",
+                **cell,
+                cell=f"C{row['B']}",
+                value=rates["B"],
+                abs_tol=0.01,
+            ),
+            check(
+                "cell",
+                "rate-d",
+                "Rate of category D: list less discount, rounded down",
+                **cell,
+                cell=f"C{row['D']}",
+                value=rates["D"],
+                abs_tol=0.01,
+            ),
+            check(
+                "cell",
+                "total",
+                "Total of the schedule, by its own formula",
+                weight=2,
+                **cell,
+                cell="D9",
+                value=total,
+                abs_tol=0.5,
+                is_formula=True,
+            ),
             answer("stated", "The total is stated", weight=0.5, number=number(total, abs_tol=0.5)),
             keep("cell", "labels", "The schedule's labels are as they were", **cell, cell="A6", value=CATEGORIES["B"]),
-            keep("cell", "bidder", "The bidder's sheet is as it was", path=PRICES, sheet="Bidder", cell="A2", value="CVR number"),
+            keep(
+                "cell",
+                "bidder",
+                "The bidder's sheet is as it was",
+                path=PRICES,
+                sheet="Bidder",
+                cell="A2",
+                value="CVR number",
+            ),
             untouched(PRICES),
         ],
         scripted=f"The price schedule is filled in; the total is DKK {total:,.0f}.",
@@ -136,13 +247,75 @@ Please bring Fjordlys/Budget tracker.xlsx up to date: enter the subcontractors' 
 agreed in the Fjord chat to have been put on a wrong package where it belongs. Offers are not costs. Save in place; leave everything else as it is.
 """,
         [
-            check("cell", "wp1", "Spent on WP1, with the Swedish invoice", **cell, cell="D4", value=facts.spent(costs, "WP1"), abs_tol=0.02, is_formula=True),
-            check("cell", "wp2", "Spent on WP2, without the moved line and the offer", **cell, cell="D5", value=facts.spent(costs, "WP2"), abs_tol=0.02),
-            check("cell", "wp3", "Spent on WP3, with the German invoice and the moved line", **cell, cell="D6", value=facts.spent(costs, "WP3"), abs_tol=0.02),
-            check("cell", "left", "What is left in total", weight=2, **cell, cell="E8", value=round(sum(budget.values()) - facts.spent(costs), 2), abs_tol=0.03, is_formula=True),
-            check("cell", "pattern", "The new line converts by formula", path=TRACKER, sheet="Costs", cell=f"I{5 + len(facts.COSTS)}", value=first.dkk, abs_tol=0.011, is_formula=True),
-            keep("cell", "old-lines", "Earlier costs are as they were", path=TRACKER, sheet="Costs", cell="G7", value=facts.COSTS[2].amount),
-            keep("range", "fx", "Rates are as they were", path=TRACKER, sheet="FX", range="B4:C6", sum=round(sum(v for r in facts.FX.values() for v in r.values()), 4), abs_tol=1e-6),
+            check(
+                "cell",
+                "wp1",
+                "Spent on WP1, with the Swedish invoice",
+                **cell,
+                cell="D4",
+                value=facts.spent(costs, "WP1"),
+                abs_tol=0.02,
+                is_formula=True,
+            ),
+            check(
+                "cell",
+                "wp2",
+                "Spent on WP2, without the moved line and the offer",
+                **cell,
+                cell="D5",
+                value=facts.spent(costs, "WP2"),
+                abs_tol=0.02,
+            ),
+            check(
+                "cell",
+                "wp3",
+                "Spent on WP3, with the German invoice and the moved line",
+                **cell,
+                cell="D6",
+                value=facts.spent(costs, "WP3"),
+                abs_tol=0.02,
+            ),
+            check(
+                "cell",
+                "left",
+                "What is left in total",
+                weight=2,
+                **cell,
+                cell="E8",
+                value=round(sum(budget.values()) - facts.spent(costs), 2),
+                abs_tol=0.03,
+                is_formula=True,
+            ),
+            check(
+                "cell",
+                "pattern",
+                "The new line converts by formula",
+                path=TRACKER,
+                sheet="Costs",
+                cell=f"I{5 + len(facts.COSTS)}",
+                value=first.dkk,
+                abs_tol=0.011,
+                is_formula=True,
+            ),
+            keep(
+                "cell",
+                "old-lines",
+                "Earlier costs are as they were",
+                path=TRACKER,
+                sheet="Costs",
+                cell="G7",
+                value=facts.COSTS[2].amount,
+            ),
+            keep(
+                "range",
+                "fx",
+                "Rates are as they were",
+                path=TRACKER,
+                sheet="FX",
+                range="B4:C6",
+                sum=round(sum(v for r in facts.FX.values() for v in r.values()), 4),
+                abs_tol=1e-6,
+            ),
             untouched(TRACKER),
         ],
     )
@@ -152,7 +325,7 @@ def _memo() -> Job:
     used, total = facts.spent(facts.corrected_costs()), sum(b for *_, b in facts.BUDGET)
     late = next(m for m in facts.MILESTONES if m[2] != m[3])
     return Job(
-        f"""
+        """
 Please write this month's status report on project Fjord for the client, as the contract asks for it, in Fjordlys/Status memo February.docx: one page
 at most (no more than 300 words), with the four headings Status, Budget, Risks and Decisions, in this order.
 
@@ -163,12 +336,59 @@ at most (no more than 300 words), with the four headings Status, Budget, Risks a
 - Decisions: what the steering group must decide next, and on which amount of net capex (see the minutes).
 """,
         [
-            check("document", "headings", "The four headings in order", weight=0.5, path=MEMO, headings=["Status", "Budget", "Risks", "Decisions"], headings_in_order=True, max_words=330),
-            check("document", "milestone", "The milestone that moved, and its new date", path=MEMO, contains=[late[0]], regex=[rf"\b({late[3].day}(th)?\.? (of )?mar(ch)?|mar(ch)? {late[3].day}(th)?|2026-03-{late[3].day:02d})"]),
-            check("document", "spent", "Spent to date with the two new invoices", weight=2, path=MEMO, number=number(round(used), abs_tol=1.01)),
-            check("document", "share", "Share of the budget", path=MEMO, number=number(round(used / total * 100, 1), scale="percent", abs_tol=0.051)),
-            check("document", "risk", "The highest open risk with its new score", weight=1.5, path=MEMO, contains=["R4"], not_contains=["R6"], number=number(20, label=r"score|scor")),
-            check("document", "decision", "The budget of the programme", weight=0.5, path=MEMO, number=number(85, scale="million", abs_tol=0.01)),
+            check(
+                "document",
+                "headings",
+                "The four headings in order",
+                weight=0.5,
+                path=MEMO,
+                headings=["Status", "Budget", "Risks", "Decisions"],
+                headings_in_order=True,
+                max_words=330,
+            ),
+            check(
+                "document",
+                "milestone",
+                "The milestone that moved, and its new date",
+                path=MEMO,
+                contains=[late[0]],
+                regex=[
+                    rf"\b({late[3].day}(th)?\.? (of )?mar(ch)?|mar(ch)? {late[3].day}(th)?|2026-03-{late[3].day:02d})"
+                ],
+            ),
+            check(
+                "document",
+                "spent",
+                "Spent to date with the two new invoices",
+                weight=2,
+                path=MEMO,
+                number=number(round(used), abs_tol=1.01),
+            ),
+            check(
+                "document",
+                "share",
+                "Share of the budget",
+                path=MEMO,
+                number=number(round(used / total * 100, 1), scale="percent", abs_tol=0.051),
+            ),
+            check(
+                "document",
+                "risk",
+                "The highest open risk with its new score",
+                weight=1.5,
+                path=MEMO,
+                contains=["R4"],
+                not_contains=["R6"],
+                number=number(20, label=r"score|scor"),
+            ),
+            check(
+                "document",
+                "decision",
+                "The budget of the programme",
+                weight=0.5,
+                path=MEMO,
+                number=number(85, scale="million", abs_tol=0.01),
+            ),
             untouched(),
         ],
     )
@@ -186,10 +406,32 @@ What each of them can do is in the mail, the chat and the calendar. Title: Fjord
 calendar is kept is described in /.apps_data/README.md. Then tell me the time in a sentence.
 """,
         [
-            check("calendar", "time", "The one time that suits everybody", weight=3, summary="Fjord steering group 3", start=start.replace(tzinfo=UTC), end=end.replace(tzinfo=UTC)),
-            check("calendar", "members", "The four members and nobody else", summary="Fjord steering group 3", attendees=who, exact_attendees=True),
-            check("calendar", "room", "In the room that is free", summary="Fjord steering group 3", location="Kattegat"),
-            answer("told", "The time in Copenhagen is stated", weight=0.5, regex=[r"26(th)?\.? (of )?feb|feb(ruary)? 26", r"\b13[:.]00|\b1 ?pm|\b1:00 ?pm"]),
+            check(
+                "calendar",
+                "time",
+                "The one time that suits everybody",
+                weight=3,
+                summary="Fjord steering group 3",
+                start=start.replace(tzinfo=UTC),
+                end=end.replace(tzinfo=UTC),
+            ),
+            check(
+                "calendar",
+                "members",
+                "The four members and nobody else",
+                summary="Fjord steering group 3",
+                attendees=who,
+                exact_attendees=True,
+            ),
+            check(
+                "calendar", "room", "In the room that is free", summary="Fjord steering group 3", location="Kattegat"
+            ),
+            answer(
+                "told",
+                "The time in Copenhagen is stated",
+                weight=0.5,
+                regex=[r"26(th)?\.? (of )?feb|feb(ruary)? 26", r"\b13[:.]00|\b1 ?pm|\b1:00 ?pm"],
+            ),
             untouched(),
         ],
         scripted="The steering group meets on Thursday, 26 February 2026, from 13:00 to 14:30 in Kattegat.",

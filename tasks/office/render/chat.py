@@ -75,7 +75,7 @@ def chat(channels: Sequence[Channel], people: Mapping[str, str]) -> dict[str, by
 
 
 def _date(when: datetime) -> str:
-    return f"{when.strftime('%A, %B')} {when.day}, {when.year} at {when.strftime('%I').lstrip('0')}:{when.strftime('%M:%S %p')} UTC"
+    return f"{when:%A, %B} {when.day}, {when.year} at {f'{when:%I}'.lstrip('0')}:{when:%M:%S %p} UTC"
 
 
 def _code(text: str, length: int) -> str:

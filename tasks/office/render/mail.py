@@ -14,7 +14,7 @@ __all__ = ["Mail", "mbox"]
 
 @dataclass(frozen=True)
 class Mail:
-    """One message. `sender`, `to` and `cc` are (name, address); `key` becomes the Message-ID; `reply_to` another's key."""
+    """One message; people are (name, address). `key` becomes the Message-ID, `reply_to` is another's key."""
 
     key: str
     when: datetime

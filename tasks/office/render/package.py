@@ -25,7 +25,10 @@ def freeze(data: bytes, when: datetime) -> bytes:
     """
     stamp = when.strftime("%Y-%m-%dT%H:%M:%SZ").encode()
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as target:
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as source,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as target,
+    ):
         names = sorted(source.namelist(), key=lambda name: (name != "[Content_Types].xml", name))
         for name in names:
             body = source.read(name)

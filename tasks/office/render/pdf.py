@@ -29,7 +29,7 @@ class Para:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table; the first row is the head unless `head=False`. `ruled` draws a grid; without it only space aligns the columns.
+    """A table; the first row is the head unless `head=False`. `ruled` draws a grid.
 
     Attributes:
         align: One letter a column: `l`, `r` or `c`.
@@ -70,7 +70,9 @@ class Columns:
 Item = Heading | Para | Rows | Line | Space | NewPage | Columns
 
 
-def report(items: Sequence[Item], *, title: str, author: str, letterhead: str = "", footer: str = "", paper: str = "a4") -> bytes:
+def report(
+    items: Sequence[Item], *, title: str, author: str, letterhead: str = "", footer: str = "", paper: str = "a4"
+) -> bytes:
     """Renders the items; every page carries the letterhead and a footer with its number."""
     from reportlab.lib.pagesizes import A4, LETTER
     from reportlab.lib.units import mm
@@ -99,9 +101,7 @@ def report(items: Sequence[Item], *, title: str, author: str, letterhead: str = 
     buffer = io.BytesIO()
     doc = BaseDocTemplate(buffer, pagesize=size, invariant=1, title=title, author=author)
     one = PageTemplate(id="one", frames=[frame(margin, inner)], onPage=furniture)
-    two = PageTemplate(
-        id="two", frames=[frame(margin, column), frame(margin + column + gap, column)], onPage=furniture
-    )
+    two = PageTemplate(id="two", frames=[frame(margin, column), frame(margin + column + gap, column)], onPage=furniture)
     first_two = bool(items) and items[0] == Columns(2)
     doc.addPageTemplates([two, one] if first_two else [one, two])
     wide = column if first_two else inner
@@ -127,12 +127,22 @@ def _flow(item: Item, width: float) -> list[Any]:
         case Heading(text, level):
             size = {0: 17, 1: 12.5, 2: 10.5}.get(level, 10)
             heading = ParagraphStyle(
-                f"h{level}", fontName="Helvetica-Bold", fontSize=size, leading=size * 1.25, spaceBefore=6, spaceAfter=4, keepWithNext=1
+                f"h{level}",
+                fontName="Helvetica-Bold",
+                fontSize=size,
+                leading=size * 1.25,
+                spaceBefore=6,
+                spaceAfter=4,
+                keepWithNext=1,
             )
             return [Paragraph(text, heading)]
         case Para(text, small):
             size = 7.5 if small else 9
-            return [Paragraph(text, ParagraphStyle("p", fontName="Helvetica", fontSize=size, leading=size * 1.35, spaceAfter=4))]
+            return [
+                Paragraph(
+                    text, ParagraphStyle("p", fontName="Helvetica", fontSize=size, leading=size * 1.35, spaceAfter=4)
+                )
+            ]
         case Line():
             return [HRFlowable(width="100%", thickness=0.4, color=colors.black, spaceBefore=2, spaceAfter=4)]
         case Space(height):
@@ -169,7 +179,11 @@ def _flow(item: Item, width: float) -> list[Any]:
                 repeatRows=1 if item.head else 0,
                 hAlign="LEFT",
             )
-            style: list[Any] = [("VALIGN", (0, 0), (-1, -1), "TOP"), ("TOPPADDING", (0, 0), (-1, -1), 2), ("BOTTOMPADDING", (0, 0), (-1, -1), 2)]
+            style: list[Any] = [
+                ("VALIGN", (0, 0), (-1, -1), "TOP"),
+                ("TOPPADDING", (0, 0), (-1, -1), 2),
+                ("BOTTOMPADDING", (0, 0), (-1, -1), 2),
+            ]
             if item.ruled:
                 style.append(("GRID", (0, 0), (-1, -1), 0.4, colors.grey))
                 if item.head:

@@ -58,7 +58,9 @@ class Sheet:
     cell_formats: Mapping[str, str] = field(default_factory=dict)
 
 
-def workbook(sheets: Sequence[Sheet], *, title: str, author: str, when: datetime, names: Mapping[str, str] | None = None) -> bytes:
+def workbook(
+    sheets: Sequence[Sheet], *, title: str, author: str, when: datetime, names: Mapping[str, str] | None = None
+) -> bytes:
     """Renders the sheets, in order; `names` are defined names (`{"FX_EUR": "=Rates!$B$3"}`)."""
     import xlsxwriter
     from xlsxwriter.utility import xl_rowcol_to_cell
@@ -77,7 +79,13 @@ def workbook(sheets: Sequence[Sheet], *, title: str, author: str, when: datetime
             if bold or head:
                 spec["bold"] = True
             if head:
-                spec |= {"bg_color": "#1F3864", "font_color": "#FFFFFF", "text_wrap": True, "valign": "top", "border": 1}
+                spec |= {
+                    "bg_color": "#1F3864",
+                    "font_color": "#FFFFFF",
+                    "text_wrap": True,
+                    "valign": "top",
+                    "border": 1,
+                }
             styles[key] = book.add_format(spec)
         return styles[key]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "APPS", "ROOT", "answer", "chat", "columns_text", "docx_text", "events", "find_mail", "mail_body", "mails", "money", "pdf_lines",
-    "post", "rows_of_csv", "send_mail", "sheet", "table",
+    "APPS", "ROOT", "answer", "chat", "columns_text", "docx_text", "events", "find_mail", "mail_body", "mails", "money",
+    "pdf_lines", "post", "rows_of_csv", "send_mail", "sheet", "table",
 ]  # fmt: skip
 
 ROOT = Path(os.environ.get("OFFICE_ROOT", "/")) / "filesystem"
@@ -106,7 +106,9 @@ def mail_body(message: Any) -> str:
 
 def find_mail(subject: str, text: str = "") -> Any:
     """The last message whose subject and body contain these words."""
-    found = [m for m in mails() if subject in str(make_header(decode_header(str(m["Subject"])))) and text in mail_body(m)]
+    found = [
+        m for m in mails() if subject in str(make_header(decode_header(str(m["Subject"])))) and text in mail_body(m)
+    ]
     if not found:
         raise LookupError(f"no mail about {subject!r} that says {text!r}")
     return found[-1]

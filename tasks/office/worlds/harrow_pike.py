@@ -3,6 +3,8 @@
 The files of project Lantern are in `harrow_pike_lantern`, the messages in `harrow_pike_messages`.
 """
 
+# ruff: noqa: E501 - the prose of documents stays on one line
+
 from __future__ import annotations
 
 import csv
@@ -13,9 +15,9 @@ from envkit.tasks.office.facts import harrow_pike as facts
 from envkit.tasks.office.render import pdf
 from envkit.tasks.office.render.docx import Bullets, H, Numbered, P, Table, document
 from envkit.tasks.office.render.xlsx import Bold, F, Sheet, workbook
+from envkit.tasks.office.worldfiles import WorldFiles
 from envkit.tasks.office.worlds import harrow_pike_lantern as lantern
 from envkit.tasks.office.worlds import harrow_pike_messages as messages
-from envkit.tasks.office.worldfiles import WorldFiles
 
 __all__ = ["build"]
 
@@ -110,8 +112,26 @@ def _ledger() -> bytes:
         ["One line per credit note; VAT and gross as formulas; all in GBP."],
         [],
         ["Credit note", "Date", "Invoice", "Client", "Net", "VAT", "Gross", "Reason"],
-        ["CN-0017", date(2025, 10, 20), "INV-0281", clients["HP-2419"], 1800.0, F("=ROUND(E5*0.2,2)", 360.0), F("=E5+F5", 2160.0), "Workshop cancelled, settled with payment"],
-        ["CN-0018", date(2025, 11, 24), "INV-0287", clients["HP-2417"], 940.5, F("=ROUND(E6*0.2,2)", 188.1), F("=E6+F6", 1128.6), "Hotel booked twice, settled with payment"],
+        [
+            "CN-0017",
+            date(2025, 10, 20),
+            "INV-0281",
+            clients["HP-2419"],
+            1800.0,
+            F("=ROUND(E5*0.2,2)", 360.0),
+            F("=E5+F5", 2160.0),
+            "Workshop cancelled, settled with payment",
+        ],
+        [
+            "CN-0018",
+            date(2025, 11, 24),
+            "INV-0287",
+            clients["HP-2417"],
+            940.5,
+            F("=ROUND(E6*0.2,2)", 188.1),
+            F("=E6+F6", 1128.6),
+            "Hotel booked twice, settled with payment",
+        ],
     ]
     fx: list[list[object]] = [
         [Bold("Month-end closing rates")], ["GBP for one unit of the currency"], [], ["Month", "EUR", "USD"],
@@ -125,7 +145,10 @@ def _ledger() -> bytes:
     ]
     for n, e in enumerate(facts.ENGAGEMENTS, start=5):
         mine = [b for b in facts.INVOICES if b.code == e.code]
-        open_, late = (round(sum(open_gbp(b) for b in mine if late_only is False or b.due < date(2026, 1, 14)), 2) for late_only in (False, True))
+        open_, late = (
+            round(sum(open_gbp(b) for b in mine if late_only is False or b.due < date(2026, 1, 14)), 2)
+            for late_only in (False, True)
+        )
         ageing.append([
             e.client,
             F(f"=SUMIFS(Invoices!$N$5:$N${last},Invoices!$D$5:$D${last},A{n})", open_),
@@ -135,13 +158,27 @@ def _ledger() -> bytes:
         ])  # fmt: skip
     end = 4 + len(facts.ENGAGEMENTS)
     late_all = round(sum(open_gbp(b) for b in facts.INVOICES if b.due < date(2026, 1, 14)), 2)
-    ageing.append([Bold("Total"), *[Bold(F(f"=SUM({c}5:{c}{end})", v)) for c, v in zip("BCDE", (total, late_all, 0, total), strict=True)]])
+    ageing.append(
+        [
+            Bold("Total"),
+            *[Bold(F(f"=SUM({c}5:{c}{end})", v)) for c, v in zip("BCDE", (total, late_all, 0, total), strict=True)],
+        ]
+    )
     rules: list[list[object]] = [
         [Bold("Posting rules")],
-        ["1", "Paid on is the value date on our bank account, not the date of the remittance advice or of a promise to pay."],
-        ["2", "A shortfall of up to 50 units of the invoice currency that stems from bank charges is written off: the invoice counts as paid, the shortfall goes to Bank charges, as a positive number in invoice currency."],
+        [
+            "1",
+            "Paid on is the value date on our bank account, not the date of the remittance advice or of a promise to pay.",
+        ],
+        [
+            "2",
+            "A shortfall of up to 50 units of the invoice currency that stems from bank charges is written off: the invoice counts as paid, the shortfall goes to Bank charges, as a positive number in invoice currency.",
+        ],
         ["3", "Columns H, I, K, M and N are formulas. Don't type over them."],
-        ["4", "Credit notes get their own line on sheet Credit notes; the invoice's own line stays as it is. CN-0017 and CN-0018 were settled with the payments."],
+        [
+            "4",
+            "Credit notes get their own line on sheet Credit notes; the invoice's own line stays as it is. CN-0017 and CN-0018 were settled with the payments.",
+        ],
         ["5", "Announced payments are not posted."],
     ]
     return workbook(
@@ -229,7 +266,9 @@ def _staff() -> bytes:
     grades = ("Partner", "Director", "Senior Manager", "Manager", "Consultant", "Analyst")
     shown = [("Manager" if p.name == "Hannah Lowe" else facts.GRADES[p.grade]) for p in facts.PEOPLE]
     summary: list[list[object]] = [["Grade", "Headcount"]]
-    summary += [[g, F(f'=COUNTIF(Staff!$B$2:$B${count + 1},A{n})', shown.count(g))] for n, g in enumerate(grades, start=2)]
+    summary += [
+        [g, F(f"=COUNTIF(Staff!$B$2:$B${count + 1},A{n})", shown.count(g))] for n, g in enumerate(grades, start=2)
+    ]
     summary.append([Bold("Total"), Bold(F("=SUM(B2:B7)", count))])
     return workbook(
         [Sheet("Staff", rows, header=0), Sheet("Grade history", history, header=0), Sheet("Headcount", summary, header=0)],
@@ -267,7 +306,21 @@ def _utilisation_guide() -> bytes:
 
 
 def _register() -> bytes:
-    head = ["Code", "Name", "Client", "Partner", "Basis", "Currency", "Budget or cap", "Start", "End", "Contact", "Contact e-mail", "Billed to date", "Share billed"]
+    head = [
+        "Code",
+        "Name",
+        "Client",
+        "Partner",
+        "Basis",
+        "Currency",
+        "Budget or cap",
+        "Start",
+        "End",
+        "Contact",
+        "Contact e-mail",
+        "Billed to date",
+        "Share billed",
+    ]
     rows: list[list[object]] = [head]
     for n, e in enumerate(facts.ENGAGEMENTS, start=2):
         billed = round(sum(b.net for b in facts.INVOICES if b.code == e.code), 2)
@@ -297,7 +350,10 @@ def _milestones() -> bytes:
         ("M5 Handover", date(2026, 2, 27), 0.15, "Open"),
     ]  # fmt: skip
     rows: list[list[object]] = [["Milestone", "Due", "Share of fee", "Amount (GBP)", "Status"]]
-    rows += [[name, due, share, F(f"=C{n}*Fee!$B$1", 285000 * share), status] for n, (name, due, share, status) in enumerate(stages, start=2)]
+    rows += [
+        [name, due, share, F(f"=C{n}*Fee!$B$1", 285000 * share), status]
+        for n, (name, due, share, status) in enumerate(stages, start=2)
+    ]
     rows.append([Bold("Total"), None, Bold(F("=SUM(C2:C6)", 1.0)), Bold(F("=SUM(D2:D6)", 285000.0))])
     return workbook(
         [

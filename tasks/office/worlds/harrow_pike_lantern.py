@@ -1,5 +1,7 @@
 """Project Lantern: contract, change orders, store benchmark, leases, deck, interviews and survey of Kestrel Home Retail."""
 
+# ruff: noqa: E501 - the prose of documents stays on one line
+
 from __future__ import annotations
 
 import random
@@ -25,8 +27,14 @@ def add_files(world: WorldFiles) -> None:
     world.file(f"{FOLDER}/Statement of work Lantern.pdf", _statement_of_work())
     world.file(f"{FOLDER}/Change order 1 signed.docx", _change_order_1())
     world.file(f"{FOLDER}/Change order 2 DRAFT.docx", _change_order_2())
-    world.file(f"{FOLDER}/Store benchmark v2.xlsx", _benchmark(facts.stores_v2(), "v2", "FY25 forecast, before year-end close", datetime(2025, 10, 24)))
-    world.file(f"{FOLDER}/Store benchmark v3.xlsx", _benchmark(facts.stores(), "v3", "FY25 actuals after year-end close", datetime(2025, 12, 5)))
+    world.file(
+        f"{FOLDER}/Store benchmark v2.xlsx",
+        _benchmark(facts.stores_v2(), "v2", "FY25 forecast, before year-end close", datetime(2025, 10, 24)),
+    )
+    world.file(
+        f"{FOLDER}/Store benchmark v3.xlsx",
+        _benchmark(facts.stores(), "v3", "FY25 actuals after year-end close", datetime(2025, 12, 5)),
+    )
     world.file(f"{FOLDER}/Lease schedule.pdf", _leases())
     world.file(f"{FOLDER}/Steering committee 3 draft.pptx", _deck())
     world.file(f"{FOLDER}/Interview notes November.docx", _interviews())
@@ -127,7 +135,21 @@ def _benchmark(sites: Sequence[facts.Store], version: str, basis: str, when: dat
         [Bold(f"Kestrel store benchmark {version}")],
         [f"GBP thousand unless stated otherwise. Basis: {basis}. Four-wall contribution is before head office costs."],
         [],
-        ["Store", "Town", "Region", "Format", "Area (sq ft)", "Sales", "Gross margin", "Staff", "Rent", "Other store costs", "Contribution", "Four-wall margin", "Sales per sq ft (GBP)"],
+        [
+            "Store",
+            "Town",
+            "Region",
+            "Format",
+            "Area (sq ft)",
+            "Sales",
+            "Gross margin",
+            "Staff",
+            "Rent",
+            "Other store costs",
+            "Contribution",
+            "Four-wall margin",
+            "Sales per sq ft (GBP)",
+        ],
     ]
     for n, s in enumerate(sites, start=5):
         rows.append([
@@ -146,14 +168,26 @@ def _benchmark(sites: Sequence[facts.Store], version: str, basis: str, when: dat
             region, F(f"=COUNTIF(Stores!$C$5:$C${last},A{n})", count), F(f"=SUMIFS(Stores!$F$5:$F${last},Stores!$C$5:$C${last},A{n})", sales),
             F(f"=SUMIFS(Stores!$K$5:$K${last},Stores!$C$5:$C${last},A{n})", contribution), F(f"=D{n}/C{n}", contribution / sales),
         ])  # fmt: skip
-    regions.append([Bold("Estate"), *[Bold(F(f"=SUM({c}2:{c}6)", v)) for c, v in zip("BCD", (len(sites), total_sales, total), strict=True)], Bold(F("=D7/C7", total / total_sales))])
+    regions.append(
+        [
+            Bold("Estate"),
+            *[Bold(F(f"=SUM({c}2:{c}6)", v)) for c, v in zip("BCD", (len(sites), total_sales, total), strict=True)],
+            Bold(F("=D7/C7", total / total_sales)),
+        ]
+    )
     log: list[list[object]] = [
         ["Version", "Date", "What changed"],
         ["v1", datetime(2025, 10, 2), "First cut, eight stores"],
         ["v2", datetime(2025, 10, 24), "All stores, FY25 forecast"],
     ]
     if version == "v3":
-        log.append(["v3", datetime(2025, 12, 5), "Sales and staff costs replaced by FY25 actuals. Rents as in the lease schedule of November 2025; open rent reviews not included."])
+        log.append(
+            [
+                "v3",
+                datetime(2025, 12, 5),
+                "Sales and staff costs replaced by FY25 actuals. Rents as in the lease schedule of November 2025; open rent reviews not included.",
+            ]
+        )
     return workbook(
         [
             Sheet("Stores", rows, header=3, formats={4: "#,##0", 5: "#,##0", 6: "0.0%", 7: "#,##0", 8: "#,##0", 9: "#,##0", 10: "#,##0.0", 11: "0.00%", 12: "#,##0"}, widths={0: 10, 1: 14}),
@@ -225,10 +259,20 @@ def _interviews() -> bytes:
         ("Martin Oake, Property Director", "18 November 2025", ["Lincoln rent review and Swindon regear should settle by the new year; he will write.", "Stockport: the notice date for March was missed last September.", "Croydon has the shortest notice period of all."]),
         ("Fiona Tait, Head of Stores", "20 November 2025", ["Staff costs in the forecast are too low; wait for the actuals.", "Exeter has no break and a landlord who doesn't answer letters.", "Colchester trades badly because of road works until May."]),
     ]  # fmt: skip
-    blocks: list[H | P | Bullets | Table] = [H("Interview notes, November 2025", 0), P("Working paper, Tomasz Wielgosz and Leo Marchetti. Not agreed with the interviewees.")]
+    blocks: list[H | P | Bullets | Table] = [
+        H("Interview notes, November 2025", 0),
+        P("Working paper, Tomasz Wielgosz and Leo Marchetti. Not agreed with the interviewees."),
+    ]
     for who, when, points in talks:
         blocks += [H(who), P(f"Interview on {when}."), Bullets(points)]
-    return document(blocks, title="Interview notes", author="Leo Marchetti", when=datetime(2025, 11, 21, 9, 30), header="Project Lantern", footer="Working paper")
+    return document(
+        blocks,
+        title="Interview notes",
+        author="Leo Marchetti",
+        when=datetime(2025, 11, 21, 9, 30),
+        header="Project Lantern",
+        footer="Working paper",
+    )
 
 
 def _survey() -> str:
@@ -236,5 +280,7 @@ def _survey() -> str:
     lines = ["Response,Store,Visits a month,Satisfaction (1-5),Would switch store,Uses click and collect"]
     for n in range(1, 613):
         store = rng.choice(facts.stores())
-        lines.append(f"R{n:04d},{store.id},{rng.choice((1, 1, 2, 3, 4))},{rng.choice((2, 3, 3, 4, 4, 4, 5))},{'yes' if rng.random() < 0.71 else 'no'},{'yes' if rng.random() < 0.25 else 'no'}")
+        lines.append(
+            f"R{n:04d},{store.id},{rng.choice((1, 1, 2, 3, 4))},{rng.choice((2, 3, 3, 4, 4, 4, 5))},{'yes' if rng.random() < 0.71 else 'no'},{'yes' if rng.random() < 0.25 else 'no'}"
+        )
     return "\n".join(lines) + "\n"

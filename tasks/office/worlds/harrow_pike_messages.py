@@ -1,5 +1,7 @@
 """Mail, chat and calendar of Alex Moreno, analyst in finance and delivery at Harrow & Pike."""
 
+# ruff: noqa: E501 - one message, one line
+
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
@@ -14,11 +16,20 @@ __all__ = ["OFFICE", "OFFICE_BY_ADDRESS", "channels", "events", "mails"]
 ALEX = ("Alex Moreno", "alex.moreno@harrowpike.example")
 GWEN = ("Gwen Talbot", "gwen.talbot@harrowpike.example")
 RORY = ("Rory Finch", "rory.finch@harrowpike.example")
-OFFICE = (("Gwen Talbot", GWEN[1], "Head of Finance"), ("Rory Finch", RORY[1], "Resourcing Manager"), ("Alex Moreno", ALEX[1], "Finance and Delivery Analyst"))
+OFFICE = (
+    ("Gwen Talbot", GWEN[1], "Head of Finance"),
+    ("Rory Finch", RORY[1], "Resourcing Manager"),
+    ("Alex Moreno", ALEX[1], "Finance and Delivery Analyst"),
+)
 OFFICE_BY_ADDRESS = tuple((mail, name) for name, mail, _ in OFFICE)
 _BY_NAME = {p.name: (p.name, p.mail) for p in facts.PEOPLE}
 MIRIAM, DESMOND, AOIFE = _BY_NAME["Miriam Harrow"], _BY_NAME["Desmond Pike"], _BY_NAME["Aoife Brennan"]
-TOMASZ, PRIYA, CALLUM, INES = _BY_NAME["Tomasz Wielgosz"], _BY_NAME["Priya Raman"], _BY_NAME["Callum Reid"], _BY_NAME["Ines Faria"]
+TOMASZ, PRIYA, CALLUM, INES = (
+    _BY_NAME["Tomasz Wielgosz"],
+    _BY_NAME["Priya Raman"],
+    _BY_NAME["Callum Reid"],
+    _BY_NAME["Ines Faria"],
+)
 YUSUF, LEO = _BY_NAME["Yusuf Demir"], _BY_NAME["Leo Marchetti"]
 JUDITH = ("Judith Amory", "judith.amory@kestrelhome.example")
 OAKE = ("Martin Oake", "martin.oake@kestrelhome.example")

@@ -20,9 +20,11 @@ def main() -> None:
     lines = pdf_lines("Data room/QoE report final.pdf")
     block = lines[: next(n for n, text in enumerate(lines) if "not accepted" in text)]
     columns = re.findall(r"FY\d\d Q\d", " ".join(block))
-    fix = re.search(r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report")))
+    fix = re.search(
+        r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report"))
+    )
     for text in block:
-        found = re.match(r"(.+?)((?: (?:-|\(?[\d,]+\)?)){%d})$" % len(columns), text)
+        found = re.match(rf"(.+?)((?: (?:-|\(?[\d,]+\)?)){{{len(columns)}}})$", text)
         for quarter, cell in zip(columns, found.group(2).split(), strict=True) if found else []:
             amount = 0 if cell == "-" else (-1 if cell[0] == "(" else 1) * int(re.sub(r"\D", "", cell))
             if fix and found and found.group(1).startswith("ERP") and quarter == fix.group(1):
@@ -33,7 +35,11 @@ def main() -> None:
         return float(sum(values[n] for n in names))
 
     year, ltm = [q for q in quarters if q.startswith("FY25")], quarters[-4:]
-    figures = {name: (total(adjusted, q), total(adjusted, q) / total(line["Revenue"], q)) for name, q in (("FY25", year), ("LTM Dec 2025", ltm))}
+    figures = {
+        name: (total(adjusted, q), total(adjusted, q) / total(line["Revenue"], q))
+        for name, q in (("FY25", year), ("LTM Dec 2025", ltm))
+    }
+    latest, latest_margin = figures["LTM Dec 2025"]
     deck = Presentation(str(PATH))
     for slide in deck.slides:
         for shape in slide.shapes:
@@ -41,13 +47,18 @@ def main() -> None:
                 for paragraph in shape.text_frame.paragraphs:
                     _replace(paragraph, r"12 January 2026", "4 March 2026")
                     _replace(paragraph, r"as prepared by management, not reviewed", "as determined by Mercer Doyle LLP")
-                    _replace(paragraph, r"LTM adjusted EBITDA of USD [\d.]+ million, a margin of [\d.]+%",
-                             f"LTM adjusted EBITDA of USD {figures['LTM Dec 2025'][0] / 1000:.1f} million, a margin of {figures['LTM Dec 2025'][1]:.1%}")
+                    _replace(
+                        paragraph,
+                        r"LTM adjusted EBITDA of USD [\d.]+ million, a margin of [\d.]+%",
+                        f"LTM adjusted EBITDA of USD {latest / 1000:.1f} million, a margin of {latest_margin:.1%}",
+                    )
             elif shape.has_table:
                 head = [cell.text for cell in shape.table.rows[0].cells]
                 for row in shape.table.rows:
                     for name, (amount, margin) in figures.items():
-                        text = {"Adjusted EBITDA": f"{amount / 1000:.1f}", "Margin": f"{margin:.1%}"}.get(row.cells[0].text)
+                        text = {"Adjusted EBITDA": f"{amount / 1000:.1f}", "Margin": f"{margin:.1%}"}.get(
+                            row.cells[0].text
+                        )
                         if text:
                             row.cells[head.index(name)].text_frame.paragraphs[0].runs[0].text = text
     deck.save(str(PATH))

@@ -17,7 +17,11 @@ def main() -> None:
     prices = {}
     for row in rows_of_csv("Market/Prices 2026-02-27.csv"):
         prices[row["ticker"]] = float(row["close"]) / (100 if row["unit"] == "pence" else 1)
-    out = next(m.group(1) for post in chat("Bluegill deal team") if (m := re.search(r"Comps: (\w+) trades on a takeover offer", post["text"])))
+    out = next(
+        m.group(1)
+        for post in chat("Bluegill deal team")
+        if (m := re.search(r"Comps: (\w+) trades on a takeover offer", post["text"]))
+    )
     book = load_workbook(PATH)
     page = book["Comps"]
     multiples = []

@@ -1,21 +1,36 @@
-"""Compares the indications by the process letter's rules: middle of a range, rate of 27 February, no contingent payment."""
+"""Compares the indications by the process letter's rules: middle of a range, right rate, no earn-out."""
 
 from __future__ import annotations
 
 import re
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, mails, pdf_lines, rows_of_csv, sheet, table
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    find_mail,
+    mail_body,
+    mails,
+    pdf_lines,
+    rows_of_csv,
+    sheet,
+    table,
+)
 
 
 def main() -> None:
     from openpyxl import Workbook
 
     ebitda = ltm_adjusted() / 1000
-    rates = {r["currency"]: float(r["usd_per_unit"]) for r in rows_of_csv("Market/FX rates.csv") if r["date"] == "2026-02-27"}
+    rates = {
+        r["currency"]: float(r["usd_per_unit"]) for r in rows_of_csv("Market/FX rates.csv") if r["date"] == "2026-02-27"
+    }
     rates["USD"] = 1.0
     withdrawn = {str(m["From"]).split("<")[1] for m in mails() if "withdraw our indication" in mail_body(m)}
     raised = find_mail("revised indication")
-    raised_by, raised_to = str(raised["From"]).split("<")[1], re.search(r"enterprise value of USD ([\d.]+) million", mail_body(raised))
+    raised_by, raised_to = (
+        str(raised["From"]).split("<")[1],
+        re.search(r"enterprise value of USD ([\d.]+) million", mail_body(raised)),
+    )
     out = []
     for buyer in table("Deal/Buyer log.xlsx", "Log", "Buyer"):
         address = f"{buyer['E-mail']}>"
@@ -34,7 +49,11 @@ def main() -> None:
             if "earn-out" in price:
                 value, earn_out = float(amounts[0][1]), float(amounts[1][1])
             else:
-                value = sum(float(a) for _, a in amounts[:2]) / min(2, len(amounts)) if " to " in price[:60] else float(amounts[0][1])
+                value = (
+                    sum(float(a) for _, a in amounts[:2]) / min(2, len(amounts))
+                    if " to " in price[:60]
+                    else float(amounts[0][1])
+                )
         fx = rates[currency]
         out.append((buyer["Buyer"], value * fx, earn_out * fx, (value - earn_out) * fx))
     out.sort(key=lambda row: -row[3])
@@ -57,9 +76,11 @@ def ltm_adjusted() -> int:
     lines = pdf_lines("Data room/QoE report final.pdf")
     block = lines[: next(n for n, line in enumerate(lines) if "not accepted" in line)]
     columns = re.findall(r"FY\d\d Q\d", " ".join(block))
-    fix = re.search(r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report")))
+    fix = re.search(
+        r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report"))
+    )
     for line in block:
-        found = re.match(r"(.+?)((?: (?:-|\(?[\d,]+\)?)){%d})$" % len(columns), line)
+        found = re.match(rf"(.+?)((?: (?:-|\(?[\d,]+\)?)){{{len(columns)}}})$", line)
         if not found:
             continue
         for quarter, cell in zip(columns, found.group(2).split(), strict=True):

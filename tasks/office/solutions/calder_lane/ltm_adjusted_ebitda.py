@@ -1,4 +1,4 @@
-"""LTM adjusted EBITDA: four quarters of the P&L, the accountants' accepted adjustments, and their correction by mail."""
+"""LTM adjusted EBITDA: four quarters of the P&L, the accepted adjustments, and their correction by mail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def main() -> None:
     ebitda = next(row for row in rows if row[0] == "EBITDA (reported)")
     reported = sum(ebitda[1 + quarters.index(q)] for q in last)
 
-    fix = re.search(r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report")))
+    fix = re.search(
+        r"ERP migration in (FY\d\d Q\d) is USD (\d+) thousand", mail_body(find_mail("Correction to the final report"))
+    )
     if not fix:
         raise LookupError("the correction can't be read")
     adjustments = 0
@@ -40,7 +42,7 @@ def accepted() -> dict[str, dict[str, int]]:
     quarters = re.findall(r"FY\d\d Q\d", " ".join(block))
     out: dict[str, dict[str, int]] = {}
     for line in block:
-        found = re.match(r"(.+?)((?: (?:-|\(?[\d,]+\)?)){%d})$" % len(quarters), line)
+        found = re.match(rf"(.+?)((?: (?:-|\(?[\d,]+\)?)){{{len(quarters)}}})$", line)
         if found:
             cells = found.group(2).split()
             values = [0 if c == "-" else (-1 if c[0] == "(" else 1) * int(re.sub(r"\D", "", c)) for c in cells]

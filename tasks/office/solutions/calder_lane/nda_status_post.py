@@ -16,7 +16,13 @@ def main() -> None:
     log = table("Deal/Buyer log.xlsx", "Log", "Buyer")
     names = [row["Buyer"] for row in log if row["NDA signed"] is None and row["E-mail"] not in done]
     text = f"Still no signed NDA from {' and '.join(names)}."
-    post("Bluegill deal team", "Jonah Feld", "jonah.feld@calderlane.example", text, datetime(2026, 3, 4, 14, 0, tzinfo=UTC))
+    post(
+        "Bluegill deal team",
+        "Jonah Feld",
+        "jonah.feld@calderlane.example",
+        text,
+        datetime(2026, 3, 4, 14, 0, tzinfo=UTC),
+    )
     answer("Posted.")
 
 

@@ -10,14 +10,27 @@ from envkit.tasks.office.solutions.reading import ROOT, answer, docx_text, find_
 
 def main() -> None:
     definition = docx_text("Data room/Working capital definition.docx")
-    if "receivables, inventory and prepaid expenses less payables, accrued expenses and deferred revenue" not in definition:
+    if (
+        "receivables, inventory and prepaid expenses less payables, accrued expenses and deferred revenue"
+        not in definition
+    ):
         raise LookupError("the definition can't be read")
-    fix = re.search(r"too high by USD (\d+) thousand at every month end from September 2025", mail_body(find_mail("Inventory reserve")))
+    fix = re.search(
+        r"too high by USD (\d+) thousand at every month end from September 2025",
+        mail_body(find_mail("Inventory reserve")),
+    )
     if not fix:
         raise LookupError("the correction can't be read")
     rows = []
     for row in table("Data room/Working capital monthly.xlsx", "Months", "Month end")[-12:]:
-        value = row["Receivables"] + row["Inventory"] + row["Prepaid expenses"] - row["Payables"] - row["Accrued expenses"] - row["Deferred revenue"]
+        value = (
+            row["Receivables"]
+            + row["Inventory"]
+            + row["Prepaid expenses"]
+            - row["Payables"]
+            - row["Accrued expenses"]
+            - row["Deferred revenue"]
+        )
         if row["Month end"] >= "2025-09":
             value -= int(fix.group(1))
         rows.append((row["Month end"], value))

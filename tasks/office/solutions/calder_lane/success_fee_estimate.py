@@ -18,8 +18,15 @@ def main() -> None:
         raise LookupError("the amendment doesn't say what was expected")
     value = _first(r"enterprise value of USD ([\d.]+) million", mail_body(find_mail("revised indication")))
     gross = max(min(value, tier) * lower + max(0.0, value - tier) * upper, minimum) * 1e6
-    credit = sum(float(r["Amount USD"]) for r in rows_of_csv("Deal/Retainer invoices.csv") if r["Date"] >= "2026-01" and r["Status"] == "paid")
-    answer(f"Fee before the credit: USD {gross:,.0f}. Retainers credited: USD {credit:,.0f}. We receive USD {gross - credit:,.0f}.")
+    credit = sum(
+        float(r["Amount USD"])
+        for r in rows_of_csv("Deal/Retainer invoices.csv")
+        if r["Date"] >= "2026-01" and r["Status"] == "paid"
+    )
+    answer(
+        f"Fee before the credit: USD {gross:,.0f}. Retainers credited: USD {credit:,.0f}. "
+        f"We receive USD {gross - credit:,.0f}."
+    )
 
 
 def _first(pattern: str, text: str) -> float:

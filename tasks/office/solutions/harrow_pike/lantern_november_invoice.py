@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from envkit.tasks.office.solutions.reading import (
-    ROOT, answer, chat, columns_text, docx_text, money, pdf_lines, rows_of_csv, table,
+    ROOT,
+    answer,
+    chat,
+    columns_text,
+    docx_text,
+    money,
+    pdf_lines,
+    rows_of_csv,
+    table,
 )  # fmt: skip
 
 FOLDER = "Engagements/Lantern"
@@ -20,7 +28,10 @@ def main() -> None:
     vat = _first(r"at present (\d+)%", contract) / 100
 
     card = "\n".join(pdf_lines("Finance/Rate card FY26.pdf"))
-    rates = {name: money(rate) for name, rate in re.findall(r"^([A-Z][a-z]+(?: Manager)?) (?:P|D|SM|M|C|A) ([\d,]+) ", card, re.M)}
+    rates = {
+        name: money(rate)
+        for name, rate in re.findall(r"^([A-Z][a-z]+(?: Manager)?) (?:P|D|SM|M|C|A) ([\d,]+) ", card, re.M)
+    }
     order = docx_text(f"{FOLDER}/Change order 1 signed.docx")
     rates["Senior Manager"] = _first(r"Senior Managers: GBP ([\d,]+)", order)
 
@@ -36,7 +47,10 @@ def main() -> None:
         hours[grades[row["Person"]]] = hours.get(grades[row["Person"]], 0.0) + float(row["Hours"])
 
     policy = docx_text("Finance/Expense policy.docx")
-    london, elsewhere = _first(r"Hotel in London \| up to GBP ([\d.]+)", policy), _first(r"Hotel elsewhere \| up to GBP ([\d.]+)", policy)
+    london, elsewhere = (
+        _first(r"Hotel in London \| up to GBP ([\d.]+)", policy),
+        _first(r"Hotel elsewhere \| up to GBP ([\d.]+)", policy),
+    )
     food = _first(r"Subsistence \| up to GBP ([\d.]+)", policy)
     spent = 0.0
     for row in rows_of_csv("Finance/Expenses Q3 FY26.csv"):

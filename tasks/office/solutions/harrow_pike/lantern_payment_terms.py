@@ -16,7 +16,10 @@ def main() -> None:
     if not (days and interest) or "signed by both parties" not in order:
         raise LookupError("the contract papers don't say what was expected")
     term = (changed or days).group(1)
-    answer(f"Such invoices are payable within {term} days; late payment bears {interest.group(1)}% interest a year above base rate.")
+    answer(
+        f"Such invoices are payable within {term} days; "
+        f"late payment bears {interest.group(1)}% interest a year above base rate."
+    )
 
 
 if __name__ == "__main__":

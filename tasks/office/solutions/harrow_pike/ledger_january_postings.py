@@ -19,7 +19,10 @@ def main() -> None:
 
     advice = mail_body(find_mail("remittance"))
     number = _first(r"(INV-\d+)", advice)
-    billed, received = money(_first(r"EUR ([\d,.]+\d)\.", advice)), money(_first(r"received on your account: EUR ([\d,.]+\d),", advice))
+    billed, received = (
+        money(_first(r"EUR ([\d,.]+\d)\.", advice)),
+        money(_first(r"received on your account: EUR ([\d,.]+\d),", advice)),
+    )
     _paid(invoices, row_of[number], _day(_first(r"Value date (\d+ \w+ \d{4})", advice)))
     invoices.cell(row_of[number], 15, round(billed - received, 2)).number_format = "#,##0.00"
 

@@ -36,7 +36,10 @@ def main() -> None:
     billable = sum(float(r["Hours"]) for r in mine if r["Billable"] == "Y" and not r["Code"].startswith("HP-INT"))
     leave = sum(float(r["Hours"]) for r in mine if r["Code"] == "LEAVE")
     available = working_days * 7.5 * len(managers) - leave
-    answer(f"Utilisation of managers in Q3 FY26: {billable / available:.1%}, from {billable:g} billable hours and {available:g} available hours.")
+    answer(
+        f"Utilisation of managers in Q3 FY26: {billable / available:.1%}, "
+        f"from {billable:g} billable hours and {available:g} available hours."
+    )
 
 
 if __name__ == "__main__":

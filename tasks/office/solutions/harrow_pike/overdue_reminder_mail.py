@@ -12,8 +12,12 @@ CLIENT = "Stonefield Aggregates Ltd"
 
 def main() -> None:
     today = datetime(2026, 1, 14, 10, 0, tzinfo=UTC)
-    engagement = next(r for r in table("Engagements/Engagement register.xlsx", "Engagements", "Code") if r["Client"] == CLIENT)
-    partner = next(r for r in table("People/Staff list January 2026.xlsx", "Staff", "Name") if r["Name"] == engagement["Partner"])
+    engagement = next(
+        r for r in table("Engagements/Engagement register.xlsx", "Engagements", "Code") if r["Client"] == CLIENT
+    )
+    partner = next(
+        r for r in table("People/Staff list January 2026.xlsx", "Staff", "Name") if r["Name"] == engagement["Partner"]
+    )
     late, total = [], 0.0
     for row in table("Finance/Invoice ledger FY26.xlsx", "Invoices", "Invoice"):
         due = row["Issued"] + timedelta(days=row["Terms (days)"])
@@ -27,10 +31,18 @@ def main() -> None:
     total -= money(credit.group(1)) * (1 + int(credit.group(2)) / 100)
     until = today + timedelta(days=7)
     body = (
-        f"Dear Mr Ashdown,\n\nmay we remind you of our invoices {' and '.join(late)}, which are overdue. After our credit note of "
-        f"this month GBP {total:,.2f} including VAT is open. Please pay this amount by {until:%d %B %Y}.\n\nKind regards\nAlex Moreno\n"
+        f"Dear Mr Ashdown,\n\nmay we remind you of our invoices {' and '.join(late)}, which are overdue. "
+        f"After our credit note of this month GBP {total:,.2f} including VAT is open. "
+        f"Please pay this amount by {until:%d %B %Y}.\n\nKind regards\nAlex Moreno\n"
     )
-    send_mail("Alex Moreno <alex.moreno@harrowpike.example>", [address.group(1)], "Payment reminder", body, today, cc=[partner["E-mail"]])
+    send_mail(
+        "Alex Moreno <alex.moreno@harrowpike.example>",
+        [address.group(1)],
+        "Payment reminder",
+        body,
+        today,
+        cc=[partner["E-mail"]],
+    )
     answer("The reminder has been sent.")
 
 

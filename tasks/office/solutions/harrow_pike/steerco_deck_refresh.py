@@ -13,7 +13,10 @@ FOLDER = "Engagements/Lantern"
 def main() -> None:
     from pptx import Presentation
 
-    rents = {store: money(rent) / 1000 for store, rent in re.findall(r"(KH-\d\d).*?GBP ([\d,]+)", mail_body(find_mail("Lincoln and Swindon")))}
+    rents = {
+        store: money(rent) / 1000
+        for store, rent in re.findall(r"(KH-\d\d).*?GBP ([\d,]+)", mail_body(find_mail("Lincoln and Swindon")))
+    }
     moved = re.search(r"committee to (\d+ \w+ 2026)", mail_body(find_mail("Steering committee", "moved")))
     if not moved:
         raise LookupError("the new date can't be read")
@@ -46,7 +49,11 @@ def main() -> None:
                     _replace(paragraph, r"benchmark v2, FY25 forecast", "benchmark v3, FY25 actuals")
                     _replace(paragraph, r"benchmark v2", "benchmark v3")
                     _replace(paragraph, r"sales of GBP [\d.]+ million", f"sales of GBP {sales / 1000:.1f} million")
-                    _replace(paragraph, r"contribution of GBP [\d.]+ million, [\d.]+%", f"contribution of GBP {contribution / 1000:.2f} million, {contribution / sales:.1%}")
+                    _replace(
+                        paragraph,
+                        r"contribution of GBP [\d.]+ million, [\d.]+%",
+                        f"contribution of GBP {contribution / 1000:.2f} million, {contribution / sales:.1%}",
+                    )
                     _replace(paragraph, r"^\d+ stores earn less", f"{weak} stores earn less")
             elif shape.has_table:
                 for cells in list(shape.table.rows)[1:]:

@@ -1,4 +1,4 @@
-"""The closure shortlist: rule from the chat, figures of benchmark v3, breaks of the lease schedule, rents from the mail."""
+"""The closure shortlist: rule from the chat, benchmark v3, breaks of the lease schedule, rents from the mail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def main() -> None:
         if not store.startswith("KH-"):
             continue
         rent = rents.get(store, row["Rent"] * 1000.0)
-        margin = (round(row["Sales"] * row["Gross margin"], 1) - row["Staff"] - rent / 1000 - row["Other store costs"]) / row["Sales"]
+        margin = (
+            round(row["Sales"] * row["Gross margin"], 1) - row["Staff"] - rent / 1000 - row["Other store costs"]
+        ) / row["Sales"]
         if store not in leases or margin >= float(line.group(1)) / 100:
             continue
         ends, months = leases[store]
@@ -44,8 +46,9 @@ def main() -> None:
         deadline = date(total // 12, total % 12 + 1, ends.day)
         if ends <= break_by and deadline > notice_after:
             out.append({
-                "store": store, "town": row["Town"], "four_wall_margin_pct": f"{margin * 100:.2f}", "break_date": ends.isoformat(),
-                "notice_deadline": deadline.isoformat(), "annual_rent_gbp": f"{rent:.0f}",
+                "store": store, "town": row["Town"], "four_wall_margin_pct": f"{margin * 100:.2f}",
+                "break_date": ends.isoformat(), "notice_deadline": deadline.isoformat(),
+                "annual_rent_gbp": f"{rent:.0f}",
             })  # fmt: skip
     out.sort(key=lambda r: float(r["four_wall_margin_pct"]))
     with (ROOT / FOLDER / "Closure shortlist.csv").open("w", newline="") as file:

@@ -20,10 +20,14 @@ def main() -> None:
         for name, address in getaddresses([str(message[h]) for h in ("From", "To", "Cc") if message[h]]):
             book[name.split()[0]] = (name, address)
     people = [book[name] for name in names if name in book] + [book["Fraser"]]
-    start, end = (datetime.strptime(f"{call[0]} 2026 {clock}", "%d %B %Y %H:%M").replace(tzinfo=SUMMER) for clock in call[1:3])
+    start, end = (
+        datetime.strptime(f"{call[0]} 2026 {clock}", "%d %B %Y %H:%M").replace(tzinfo=SUMMER) for clock in call[1:3]
+    )
     stamp = "%Y%m%dT%H%M%SZ"
-    lines = ["BEGIN:VEVENT", "UID:curlew-lenders-call@morvencapital.example", "DTSTAMP:20260520T090000Z", f"DTSTART:{start.astimezone(UTC):{stamp}}",
-             f"DTEND:{end.astimezone(UTC):{stamp}}", "SUMMARY:Curlew lenders' call", f"LOCATION:Bridge {call[3]}"]  # fmt: skip
+    lines = ["BEGIN:VEVENT", "UID:curlew-lenders-call@morvencapital.example", "DTSTAMP:20260520T090000Z",
+             f"DTSTART:{start.astimezone(UTC):{stamp}}",
+             f"DTEND:{end.astimezone(UTC):{stamp}}", "SUMMARY:Curlew lenders' call",
+             f"LOCATION:Bridge {call[3]}"]  # fmt: skip
     lines += [f"ATTENDEE;CN={name}:mailto:{address}" for name, address in people]
     path = next(APPS.joinpath("calendar").glob("*.ics"))
     text = path.read_bytes().decode()

@@ -28,7 +28,10 @@ def main() -> None:
         spread = float(margin.group(1)) / (100 if margin.group(2) != "%" else 1)
         fee = _first(r"Arrangement fee ([\d.]+)%", text)
         if lender == "Banca Lariana":
-            spread, fee = _first(r"margin ([\d.]+) basis points", better) / 100, _first(r"arrangement fee ([\d.]+)%", better)
+            spread, fee = (
+                _first(r"margin ([\d.]+) basis points", better) / 100,
+                _first(r"arrangement fee ([\d.]+)%", better),
+            )
         fees = (fee + 100 - _first(r"Issue price ([\d.]+)", text)) / life
         base = max(swap, float(floor.group(1)) if floor else 0.0)
         amount = _first(r"Amount GBP ([\d.]+) million", text)

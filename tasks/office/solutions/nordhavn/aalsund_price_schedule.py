@@ -1,4 +1,4 @@
-"""Fills in the price schedule: hours of the resource plan after the chat, list rates less discount within the ceilings."""
+"""Fills in the price schedule: hours of the plan after the chat, list rates less discount within the ceilings."""
 
 from __future__ import annotations
 

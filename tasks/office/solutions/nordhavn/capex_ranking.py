@@ -1,4 +1,4 @@
-"""Ranks the projects by the method note, with refused subsidy, firm price and dropped project taken from mail and chat."""
+"""Ranks the projects by the method note, with what mail and chat have changed."""
 
 from __future__ import annotations
 

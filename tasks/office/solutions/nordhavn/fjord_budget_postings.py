@@ -15,15 +15,29 @@ def main() -> None:
 
     book = load_workbook(PATH)
     page = book["Costs"]
-    moved = next(m for post in chat("Fjord") if (m := re.search(r"(K-\d+) is on the wrong package.*so (WP\d)", post["text"])))
+    moved = next(
+        m for post in chat("Fjord") if (m := re.search(r"(K-\d+) is on the wrong package.*so (WP\d)", post["text"]))
+    )
     for row in range(5, page.max_row + 1):
         if page.cell(row, 1).value == moved.group(1):
             page.cell(row, 5).value = moved.group(2)
 
     svea, termo = mail_body(find_mail("Faktura 26-0117")), mail_body(find_mail("Rechnung 2026-031"))
     lines = [
-        (date.fromisoformat(_first(r"Datum: (\S+)", svea)), "Svea Mätteknik AB", _first(r"paket (WP\d)", svea), "SEK", _amount(_first(r"SEK ([\d.,]+)", svea))),
-        (datetime.strptime(_first(r"Datum: (\S+)", termo), "%d.%m.%Y").date(), "Termolink GmbH", _first(r"Paket (WP\d)", termo), "EUR", _amount(_first(r"EUR ([\d.,]+)", termo))),
+        (
+            date.fromisoformat(_first(r"Datum: (\S+)", svea)),
+            "Svea Mätteknik AB",
+            _first(r"paket (WP\d)", svea),
+            "SEK",
+            _amount(_first(r"SEK ([\d.,]+)", svea)),
+        ),
+        (
+            datetime.strptime(_first(r"Datum: (\S+)", termo), "%d.%m.%Y").date(),
+            "Termolink GmbH",
+            _first(r"Paket (WP\d)", termo),
+            "EUR",
+            _amount(_first(r"EUR ([\d.,]+)", termo)),
+        ),
     ]
     for n, (day, supplier, package, currency, amount) in enumerate(sorted(lines), start=110):
         row = page.max_row + 1

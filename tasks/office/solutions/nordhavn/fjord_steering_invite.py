@@ -41,7 +41,8 @@ def main() -> None:
     start, room = slots[0]
 
     mails = {row["name"]: row["mail"] for row in rows_of_csv("Firm/Staff.csv")}
-    members = [("Birgitte Noer", _address(birgitte_mail())), ("Palle Storm", _address(str(find_mail("Subsidies")["From"]))),
+    members = [("Birgitte Noer", _address(birgitte_mail())),
+               ("Palle Storm", _address(str(find_mail("Subsidies")["From"]))),
                ("Karen Bøgh", mails["Karen Bøgh"]), ("Jonas Aagaard", mails["Jonas Aagaard"])]  # fmt: skip
     stamp = "%Y%m%dT%H%M%SZ"
     lines = ["BEGIN:VEVENT", "UID:fjord-steering-group-3@nordhavn-advisory.example", "DTSTAMP:20260211T090000Z",
@@ -51,7 +52,10 @@ def main() -> None:
     path = next(APPS.joinpath("calendar").glob("*.ics"))
     text = path.read_bytes().decode()
     path.write_bytes(text.replace("END:VCALENDAR", "\r\n".join([*lines, "END:VEVENT", "END:VCALENDAR"])).encode())
-    answer(f"The steering group meets on {start:%A}, {start.day} {start:%B %Y}, {start:%H:%M} to {start + LENGTH:%H:%M}, in {room}.")
+    answer(
+        f"The steering group meets on {start:%A}, {start.day} {start:%B %Y}, "
+        f"{start:%H:%M} to {start + LENGTH:%H:%M}, in {room}."
+    )
 
 
 def birgitte_mail() -> str:

@@ -32,7 +32,10 @@ def main() -> None:
     loss = {plant: 1 - sold[plant] / produced[plant] for plant in produced}
     top = sorted(loss, key=lambda plant: -loss[plant])[:3]
     total = 1 - sum(sold.values()) / sum(produced.values())
-    answer(f"The worst were {towns[top[0]]} ({loss[top[0]]:.1%}), {towns[top[1]]} and {towns[top[2]]}. All plants together: {total:.1%}.")
+    answer(
+        f"The worst were {towns[top[0]]} ({loss[top[0]]:.1%}), {towns[top[1]]} and {towns[top[2]]}. "
+        f"All plants together: {total:.1%}."
+    )
 
 
 def _danish(text: str) -> float:
