@@ -283,6 +283,7 @@ class Job:
     async def _one(self, trial: _Running, server: ForkServer) -> AttemptResult:
         """Runs one attempt in a child and returns its record: the child's own, or ours where it left none."""
         spec = trial.spec
+        self._store.drop_snapshots(spec.trial_id)
         number = self._store.next_attempt(spec.trial_id)
         attempt = self._store.attempt(spec.trial_id, number)
         attempt.create()
@@ -304,6 +305,7 @@ class Job:
             trial.number = 0
         record = self._store.read_attempt(spec.trial_id, number)
         if record is None:
+            self._store.drop_snapshots(spec.trial_id)
             record = self._stand_in(spec, number, ended, started_at)
             attempt.write_result(record)
         return record

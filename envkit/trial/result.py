@@ -249,10 +249,13 @@ class TrialResult(_Outcome):
 
     @classmethod
     def of(cls, spec: TrialSpec, attempts: list[AttemptResult]) -> TrialResult:
-        """The record of a trial whose last attempt decides. Raises `ValueError` for an empty list."""
+        """The record of a trial after these attempts. The last one decides; but one that failed does not take away the
+        bounds that an earlier, unscored one found. Raises `ValueError` for an empty list."""
         if not attempts:
             raise ValueError("a trial's record needs at least one attempt")
         last = attempts[-1]
+        if last.status is Status.FAILED:
+            last = next((a for a in reversed(attempts) if a.status is Status.UNSCORED), last)
         shared = set(cls.model_fields) & set(AttemptResult.model_fields) - {"schema_version", "started_at"}
         return cls(
             spec=spec,

@@ -276,18 +276,22 @@ class _Server:
         strays = False
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 break
-            if pid == 0:
+            if ended is None:
                 break
+            pid = ended.si_pid
             child = self._children.pop(pid, None)
             strays = True
+            if child is not None:
+                # Before it is reaped: until then nobody else can have its number, or its group's.
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            _, status, usage = os.wait4(pid, 0)
             if child is None:
                 self._sweepers.pop(pid, None)
                 continue
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
             self._report(child, status, usage)
             self._clean(child, dirty=not (os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0))
         if strays:

@@ -57,6 +57,16 @@ def test_a_trial_takes_its_last_attempts_outcome_and_keeps_a_line_of_each() -> N
     assert TrialResult.model_validate_json(result.model_dump_json()) == result
 
 
+def test_a_failed_retry_does_not_take_away_the_bounds_of_an_unscored_attempt() -> None:
+    spec = TrialSpec(task="pack/a", policy=Plugin(name="noop"))
+    judge = Failure.of(FailureKind.JUDGE_UNREACHABLE, Boundary.JUDGE, "no answer")
+    unscored = attempt(1, status=Status.UNSCORED, lower=0.2, upper=0.9, failure=judge)
+    failed = attempt(2, status=Status.FAILED, failure=DIED)
+    result = TrialResult.of(spec, [unscored, failed])
+    assert (result.status, result.lower, result.upper) == (Status.UNSCORED, 0.2, 0.9)
+    assert len(result.attempts) == 2
+
+
 def test_equal_specs_are_one_trial_and_any_difference_makes_another() -> None:
     base = TrialSpec(task="pack/a", policy=Plugin(name="chat", options={"model": "m"}))
     assert base.trial_id == TrialSpec.model_validate_json(base.model_dump_json()).trial_id

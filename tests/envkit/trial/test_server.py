@@ -53,7 +53,7 @@ async def test_a_child_has_its_own_session_logs_and_temporary_folder(tmp_path: P
         assert report["parent"] == forks.pid
         assert report["threads"] == 1
         assert Path(report["temp"]).parent == folder
-        assert not Path(report["temp"]).exists()
+        assert await until(lambda: not Path(report["temp"]).exists())
         assert (tmp_path / "out").read_text() == "said on stdout\n"
         assert (tmp_path / "err").read_text() == "said on stderr\n"
     assert not folder.exists()
