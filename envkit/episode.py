@@ -5,6 +5,7 @@ Used by `envkit.env.AsyncEnv`, which owns the order of things and the clock.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
@@ -19,7 +20,7 @@ from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, 
 from envkit.harness import Harness, Limits
 from envkit.messages import AssistantMessage, Message
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Sandbox, SandboxProvider, SandboxSpec
-from envkit.task import Step, Task, resolve_env
+from envkit.task import HealthcheckConfig, Step, Task, resolve_env
 from envkit.verifier import Verdict
 
 __all__ = [
@@ -166,16 +167,12 @@ async def set_up_step(task: Task, step: Step, sandbox: Sandbox, deadline: Deadli
                     kind=FailureKind.SETUP_FAILED,
                     boundary=Boundary.SANDBOX,
                 )
-    check = step.healthcheck
-    if check is None:
-        return
-    await _await_health(task, check, sandbox, deadline)
+    for check in step.healthchecks:
+        await _await_health(task, check, sandbox, deadline)
 
 
-async def _await_health(task: Task, check: Any, sandbox: Sandbox, deadline: Deadline) -> None:
+async def _await_health(task: Task, check: HealthcheckConfig, sandbox: Sandbox, deadline: Deadline) -> None:
     """Harbor's health check: `retries` failures in a row, not counting those of the start period, are fatal."""
-    import asyncio
-
     started = Deadline.after(check.start_period_sec)
     failures = 0
     while True:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -222,28 +220,10 @@ def test_a_failed_write_leaves_what_was_there_and_no_rubbish(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [taken]
 
 
-def python312() -> str | None:
-    """A Python 3.12 that runs (a version manager's shim on PATH may not)."""
-    candidates = [os.environ.get("ENVKIT_PYTHON312"), shutil.which("python3.12")]
-    candidates += sorted(map(str, Path.home().glob(".pyenv/versions/3.12*/bin/python")))
-    for candidate in filter(None, candidates):
-        if subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
-            return candidate
-    return None
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_harbor_accepts_what_we_write(tmp_path: Path) -> None:
-    """Harbor 0.26's own validator, in a virtual environment of its own; ENVKIT_HARBOR_PYTHON names one to reuse."""
-    harbor = os.environ.get("ENVKIT_HARBOR_PYTHON")
-    if harbor is None:
-        python = python312()
-        if python is None:
-            pytest.skip("Harbor needs Python 3.12; set ENVKIT_PYTHON312 to one")
-        subprocess.run([python, "-m", "venv", tmp_path / "venv"], check=True)
-        harbor = str(tmp_path / "venv" / "bin" / "python")
-        subprocess.run([harbor, "-m", "pip", "install", "-q", "harbor==0.26.0"], check=True)
+def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> None:
+    """Harbor 0.26's own validator."""
     odd = AssistantMessage(text="a\ud800b", tool_calls=(call("c", '{"x": NaN, "y": "\\ud800"}'),))
     sub = build([Message(role="user", content="title?"), AssistantMessage(text="A title")], trajectory_id="side-1")
     orphan: list[Message | AssistantMessage] = [Message(role="tool", content="?", tool_call_id="x")]
@@ -257,12 +237,12 @@ def test_harbor_accepts_what_we_write(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.json"
         write_trajectory(path, trajectory)
         done = subprocess.run(
-            [harbor, "-m", "harbor.utils.trajectory_validator", path], capture_output=True, text=True, check=False
+            [harbor_python, "-m", "harbor.utils.trajectory_validator", path], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
     spoilt = json.loads((tmp_path / "full.json").read_text()) | {"loss_mask": []}
     (tmp_path / "spoilt.json").write_text(json.dumps(spoilt))
     refused = subprocess.run(
-        [harbor, "-m", "harbor.utils.trajectory_validator", tmp_path / "spoilt.json"], capture_output=True, check=False
+        [harbor_python, "-m", "harbor.utils.trajectory_validator", tmp_path / "spoilt.json"], capture_output=True, check=False
     )
     assert refused.returncode == 1, "the validator must be the real one"

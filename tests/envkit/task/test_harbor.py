@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,31 +68,6 @@ for line in sys.stdin:
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), flush=True)
 """
-
-
-def _python312() -> str | None:
-    names = [shutil.which(f"python3.{minor}") for minor in (12, 13)]
-    homes = [str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.1[23]*/bin/python"))]
-    for python in filter(None, [*names, *homes]):
-        if subprocess.run([python, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
-            return python
-    return None
-
-
-@pytest.fixture(scope="session")
-def harbor_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    given_python = os.environ.get("ENVKIT_TEST_HARBOR_PYTHON")
-    if given_python:
-        return given_python
-    python = _python312()
-    if python is None:
-        pytest.skip("Harbor 0.26 needs Python 3.12 or newer, which is not here")
-    home = tmp_path_factory.mktemp("harbor") / "venv"
-    subprocess.run([python, "-m", "venv", home], check=True)
-    pip = [str(home / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--no-deps", "harbor==0.26.*"], check=True)
-    subprocess.run([*pip, "pydantic>=2", "toml", "pathspec", "dirhash", "shortuuid"], check=True)
-    return str(home / "bin/python")
 
 
 @pytest.fixture(scope="module")
