@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 from envkit.verifiers.run import Subject, judge_all
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import verdict_of
-
-from envkit.failure import Boundary, Failure, FailureKind, UserError
-from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
 

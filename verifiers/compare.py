@@ -8,11 +8,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from envkit.office.workbook import ErrorValue, Unknown
 from envkit.verifiers.numbers import read_number
 from envkit.verifiers.phrases import Miss, misses_of_rules, normalise
 from envkit.verifiers.values import CellValue
-
-from envkit.office.workbook import ErrorValue, Unknown
 
 __all__ = ["is_number", "misses_of_cell", "number_matches", "read_dates", "show", "value_matches"]
 

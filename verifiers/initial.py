@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envkit.office.problem import Problem, Unreadable
 from envkit.verifiers.schema import CalendarCheck, ChatCheck, FileCheck, MailCheck, UnchangedCheck
 from envkit.verifiers.tree import MemoryTree, matches, walk_folder
-
-from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["Needs", "from_archive", "gather", "needs_of", "to_archive"]
 

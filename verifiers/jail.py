@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -166,7 +166,7 @@ class Jail:
         _lower(resource.RLIMIT_AS, _address_space() + (limits.memory_mb << 20))
         self.rest()
 
-    async def lines(self, deadline: Deadline, ended: Callable[[Ended], None]) -> AsyncIterator[bytes]:
+    async def lines(self, deadline: Deadline, ended: Callable[[Ended], None]) -> AsyncGenerator[bytes, None]:
         """Starts the child and yields its lines as they come; `ended` is told how it ended. The child is gone
         afterwards, however this is left."""
         child, read_end = self._fork()
@@ -297,7 +297,8 @@ def _become_nobody(libc: Any, *, may_read: bool) -> None:
 def _runtime_is_public() -> bool:
     """Whether everybody may read the running Python, its packages and this one."""
     places = {Path(os.__file__).parent, Path(lxml.__file__).parent, Path(__file__).parent}
-    # Inside a zip application a module's folder is no folder of the disk; the archive itself then is what must be readable.
+    # Inside a zip application a module's folder is no folder of the disk; the archive itself then is what must be
+    # readable.
     parts = {part for place in places for part in (place, *place.resolve().parents) if part.exists()}
     return all(
         part.stat().st_mode & (0o005 if part.is_dir() else 0o004) == (0o005 if part.is_dir() else 0o004)

@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from envkit.verifiers.numbers import misses_of_number
-from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
-from envkit.verifiers.tree import DamagedState, FileState, Tree
-
 from envkit.failure import Boundary, Failure, FailureKind
 from envkit.office.problem import Problem, Unreadable
 from envkit.verifier import Criterion, Outcome
+from envkit.verifiers.numbers import misses_of_number
+from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
+from envkit.verifiers.tree import DamagedState, FileState, Tree
 
 __all__ = ["AgentFault", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
 
@@ -59,6 +58,7 @@ class Context:
         phase: Told what is being read, so that a parser that kills the process can be blamed on the right file:
             `final` or `initial` and the path, or "" while nothing is.
         broken: Files that killed an earlier process, and how: they are not opened again.
+        exhausted: The file that used up the memory, and the message: the process should be left for a fresh one.
     """
 
     final: Tree
@@ -66,6 +66,7 @@ class Context:
     answer: str | None
     phase: Callable[[str, str], None] = lambda state, path: None
     broken: Mapping[str, str] = field(default_factory=dict)
+    exhausted: tuple[str, str] | None = None
     _models: dict[tuple[str, Callable[[bytes], Any]], Any] = field(default_factory=dict)
 
     def find(self, path: str) -> FileState:
@@ -74,6 +75,11 @@ class Context:
             return self.final.find(path)
         except Unreadable as error:
             raise AgentFault(_unreadable(path, error), where="/" + path) from error
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a file of the final state. Raises `AgentFault`."""
+        with self._reading("final", path):
+            return self.final.digest(path)
 
     def load(self, path: str, reader: Callable[[bytes], T]) -> T:
         """A file of the final state, parsed. Raises `AgentFault` whatever is wrong with it."""
@@ -97,7 +103,9 @@ class Context:
         except (DamagedState, ImportError):
             raise  # no fault of this file's
         except MemoryError as error:
-            raise AgentFault(f"/{path}: reading it takes more memory than is allowed", where="/" + path) from error
+            message = f"/{path}: reading it takes more memory than is allowed"
+            self.exhausted = (path, message)
+            raise AgentFault(message, where="/" + path) from error
         except RecursionError as error:
             raise AgentFault(f"/{path}: it is nested too deeply to be read", where="/" + path) from error
         except Exception as error:

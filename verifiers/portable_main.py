@@ -18,16 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from envkit.deadline import Deadline
+from envkit.failure import UserError
+from envkit.office.problem import Problem, Unreadable
+from envkit.verifier import Verdict
 from envkit.verifiers.initial import Needs, from_archive
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import verdict_of
 from envkit.verifiers.tree import ROOTS, MemoryTree
-
-from envkit.deadline import Deadline
-from envkit.failure import UserError
-from envkit.office.problem import Problem, Unreadable
-from envkit.verifier import Verdict
 
 __all__ = ["answer_of", "main"]
 

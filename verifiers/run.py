@@ -8,24 +8,25 @@ program).
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envkit.deadline import Deadline
+from envkit.failure import FailureKind
+from envkit.office.problem import Unreadable
+from envkit.verifier import Criterion
 from envkit.verifiers.initial import Needs, gather, needs_of
 from envkit.verifiers.jail import Ended, Jail, Limits
 from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault, criterion_of, missing
 from envkit.verifiers.kinds import judge
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.tree import DamagedState, MemoryTree, TarTree
-
-from envkit.deadline import Deadline
-from envkit.failure import FailureKind
-from envkit.office.problem import Unreadable
-from envkit.verifier import Criterion
 
 __all__ = ["Subject", "judge_all", "judge_all_sync"]
 
@@ -63,7 +64,7 @@ class _Progress:
     broken: dict[str, str] = field(default_factory=dict)
     current: int | None = None
     phase: tuple[str, str] = ("", "")
-    ended: Ended | None = None
+    advanced: bool = False
 
     @property
     def left(self) -> list[int]:
@@ -78,15 +79,18 @@ class _Progress:
                 self.phase = (message[1], message[2])
             case "done":
                 self.done[message[1]] = Criterion.model_validate(message[2])
+                self.advanced = True
                 self.current, self.phase = None, ("", "")
+            case "broken":
+                self.broken[message[1]] = message[2]
             case "damaged":
                 for index in self.left:
                     self.done[index] = missing(self.checks[index], FailureKind.SANDBOX_ERROR, message[1])
 
     def end(self, ended: Ended) -> None:
         """The child is gone: decides the check at work, and all that is left when going on is pointless."""
-        self.ended = ended
         index, self.current = self.current, None
+        advanced, self.advanced = self.advanced, False
         if not self.left:
             return
         if ended.timed_out:
@@ -95,7 +99,9 @@ class _Progress:
                 self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_TIMEOUT, message)
             return
         state, path = self.phase
-        if index is None or index in self.done:
+        if index is None and advanced:
+            return  # it ended between two checks: the next child goes on where it stopped
+        if index is None:
             for other in self.left:
                 message = f"the judging process ended early: {ended.text}"
                 self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_ERROR, message)
@@ -135,6 +141,8 @@ def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
         def say(*message: Any) -> None:
             jail.say(json.dumps(message).encode())
 
+        # Parsers log what they dislike about a file; what counts of that is in the criteria.
+        logging.disable(logging.CRITICAL)
         try:
             final = TarTree(state["final"])
         except DamagedState as error:
@@ -149,6 +157,9 @@ def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
             say("start", index)
             criterion = _judge_one(check, context, state.get("reference"))
             say("done", index, criterion.model_dump(mode="json"))
+            if context.exhausted is not None:
+                say("broken", *context.exhausted)
+                return  # what is left of the memory is no place to judge the rest in
 
     return Jail(prepare, work, limits)
 
@@ -179,8 +190,9 @@ async def judge_all(
     progress = _Progress(checks)
     while progress.left:
         jail = _jail(subject, progress, limits or Limits())
-        async for line in jail.lines(deadline, progress.end):
-            progress.feed(line)
+        async with contextlib.aclosing(jail.lines(deadline, progress.end)) as lines:
+            async for line in lines:
+                progress.feed(line)
     return progress.criteria()
 
 

@@ -35,6 +35,9 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from envkit.failure import UserError, did_you_mean
 from envkit.verifiers.toml_lines import line_of
 from envkit.verifiers.values import (
     Alternatives,
@@ -48,9 +51,6 @@ from envkit.verifiers.values import (
     TreePath,
     TreePattern,
 )
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
-
-from envkit.failure import UserError, did_you_mean
 
 __all__ = ["KINDS", "Check", "Checks", "load_checks", "parse_checks"]
 
@@ -118,7 +118,8 @@ class _Compared(Spec):
 class TableCell(Place, _Compared, TextRules):
     """A cell of a table in a document or deck: its place, and its value or rules about its text.
 
-    `value = 12.4` is met by the cell's text read as a number (`12.4`, `EUR 12.4m` is 12,400,000, `(3.1)` is -3.1).
+    `value = 12.4` is met by the cell's text read as a number (`EUR 12.4m` is 12,400,000, `(3.1)` is -3.1, `5%` is
+    0.05).
     """
 
     @model_validator(mode="after")

@@ -24,6 +24,8 @@ __all__ = ["DamagedState", "FileState", "MemoryTree", "TarTree", "Tree", "matche
 
 #: The largest file that is parsed. Larger ones can still be compared by digest.
 MAX_READ_BYTES = 64 << 20
+#: The largest file that is compared by digest: beyond what a sandbox lets anybody write.
+MAX_DIGEST_BYTES = 4 << 30
 MAX_MEMBERS = 500_000
 ROOTS = ("filesystem", ".apps_data")
 _MAX_LINKS = 40
@@ -202,6 +204,8 @@ class TarTree:
 
     def digest(self, path: str) -> str:
         member = self._member(path)
+        if member.size > MAX_DIGEST_BYTES:
+            raise _too_big(member.size, MAX_DIGEST_BYTES)
         total = hashlib.sha256()
         try:
             stream = self._tar.extractfile(member)

@@ -51,7 +51,9 @@ class Message:
 
 def parse_addresses(text: str) -> tuple[str, ...]:
     """The bare addresses of a header or list, in lower case: `Ann <a@b.c>, d@e.f` -> (`a@b.c`, `d@e.f`)."""
-    pairs = email.utils.getaddresses([text.replace(";", ",")])
+    # Semicolons separate addresses where people write them; those in a quoted name stay.
+    commas = re.sub(r'"(?:[^"\\]|\\.)*"|;', lambda m: "," if m[0] == ";" else m[0], text)
+    pairs = email.utils.getaddresses([commas])
     return tuple(address.strip().lower() for _, address in pairs if address.strip())
 
 
@@ -81,10 +83,10 @@ def read_message(content: bytes) -> Message:
     declared = tuple(p.strip() for p in _header(message, "X-Attachments").split(",") if p.strip())
     return Message(
         message_id=_header(message, "Message-ID").strip(),
-        sender=next(iter(parse_addresses(_header(message, "From"))), ""),
-        to=parse_addresses(_header(message, "To")),
-        cc=parse_addresses(_header(message, "Cc")),
-        bcc=parse_addresses(_header(message, "Bcc")),
+        sender=next(iter(parse_addresses(_raw(message, "From"))), ""),
+        to=parse_addresses(_raw(message, "To")),
+        cc=parse_addresses(_raw(message, "Cc")),
+        bcc=parse_addresses(_raw(message, "Bcc")),
         subject=" ".join(_header(message, "Subject").split()),
         date=_header(message, "Date"),
         body=_body(message),
@@ -101,8 +103,14 @@ def _header(message: EmailMessage, name: str) -> str:
     try:
         return ", ".join(str(value) for value in message.get_all(name, []))
     except (ValueError, IndexError, AttributeError, TypeError, LookupError):
-        raw = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
-        return ", ".join(" ".join(value.split()) for value in raw)
+        return _raw(message, name)
+
+
+def _raw(message: EmailMessage, name: str) -> str:
+    """All values of a header as they are written, unfolded. Addresses are read from these: the standard parser gives
+    up on what follows an odd separator."""
+    raw = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
+    return ", ".join(" ".join(value.split()) for value in raw)
 
 
 def _attachment_name(part: Any) -> str:

@@ -21,7 +21,8 @@ MAX_PAGES = 500
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page: its text `by_lines` and `by_blocks` (form feeds between blocks, and between pages); `scanned` when it shows pictures and hardly any text."""
+    """One page: its text `by_lines` and `by_blocks` (form feeds between blocks, and between pages); `scanned` when it
+    shows pictures and hardly any text."""
 
     number: int
     by_lines: str

@@ -88,6 +88,14 @@ class Sheet:
     def visible(self) -> bool:
         return self.state == "visible"
 
+    def anchor(self, address: Address) -> Address:
+        """Where the content shown at an address is kept: the first cell of a merged block, else the address itself."""
+        row, column = address
+        for top, left, bottom, right in self.merged:
+            if top <= row <= bottom and left <= column <= right:
+                return top, left
+        return address
+
     @cached_property
     def ordered(self) -> tuple[Address, ...]:
         """The addresses of the filled cells in reading order."""

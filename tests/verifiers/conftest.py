@@ -65,7 +65,8 @@ class Judged:
 def judge(tmp_path: Path) -> Callable[..., Judged]:
     """Judges checks. Each is TOML without `[[check]]` and id; ids are 0, 1, 2, ..."""
 
-    def run(*checks: str, final: Any = None, initial: State | None = None, answer: str | None = None, limits: Limits | None = None,
+    def run(*checks: str, final: Any = None, initial: State | None = None, answer: str | None = None,
+    limits: Limits | None = None,
             timeout_s: float = 60.0) -> Judged:  # fmt: skip
         text = 'schema_version = "1"\n'
         for number, check in enumerate(checks):
@@ -83,12 +84,16 @@ def request_for(tmp_path: Path) -> Callable[..., VerifyRequest]:
     """A verification request for a real task directory made of the given tests files."""
 
     def make(tests: Mapping[str, str], *, final: Any = None, initial: State | None = None, answer: str | None = None,
-             seconds: float = 60.0, harbor_compat: bool = False, messages: tuple[Any, ...] = (), timeout_s: float = 60.0,
+             seconds: float = 60.0, harbor_compat: bool = False, messages: tuple[Any, ...] = (),
+             timeout_s: float = 60.0,
              provider: Any = None) -> VerifyRequest:  # fmt: skip
         root = tmp_path / "task"
         written = {f"tests/{name}": text.encode() for name, text in tests.items()}
         toml = f'schema_version = "1.4"\n[task]\nname = "org/t"\n[verifier]\ntimeout_sec = {timeout_s}\n'
-        write_world(root, {"instruction.md": b"Do it.", "task.toml": toml.encode(), "environment/Dockerfile": b"FROM x\n", **written})
+        write_world(
+            root,
+            {"instruction.md": b"Do it.", "task.toml": toml.encode(), "environment/Dockerfile": b"FROM x\n", **written},
+        )
         task = load_task_dir(root, harbor_compat=harbor_compat)
         world = None if initial is None else write_world(tmp_path / "world", initial)
         return VerifyRequest(

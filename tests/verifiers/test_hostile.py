@@ -1,4 +1,5 @@
-"""Files and states that attack whoever reads them. The agent's file fails its check and says why; nothing else suffers."""
+"""Files and states that attack whoever reads them. The agent's file fails its check and says why; nothing else
+suffers."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ ENTITIES = (
     b'<row r="1"><c r="A1" t="inlineStr"><is><t>&c;</t></is></c></row></sheetData></worksheet>'
 )
 EXTERNAL = (
-    b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY a SYSTEM "file:///etc/passwd">]><worksheet xmlns="' + MAIN + b'"><sheetData>'
+    b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY a SYSTEM "file:///etc/passwd">]><worksheet xmlns="'
+    + MAIN
+    + b'"><sheetData>'
     b'<row r="1"><c r="A1" t="inlineStr"><is><t>&a;</t></is></c></row></sheetData></worksheet>'
 )
 DEEP = b'<worksheet xmlns="' + MAIN + b'">' + b"<sheetData>" * 30_000 + b"</sheetData>" * 30_000 + b"</worksheet>"
@@ -63,7 +66,9 @@ DEEP = b'<worksheet xmlns="' + MAIN + b'">' + b"<sheetData>" * 30_000 + b"</shee
         ("external entity", repacked({SHEET: EXTERNAL}), "is corrupt"),
         ("deep xml", repacked({SHEET: DEEP}), "is corrupt"),
         ("no xml", repacked({SHEET: b"\x00\x01"}), "is corrupt"),
-        ("impossible cell", repacked({SHEET: b'<worksheet xmlns="' + MAIN + b'"><c r="ZZZ99999999"><v>1</v></c></worksheet>'}), "impossible"),
+        ("impossible cell",
+        repacked({SHEET: b'<worksheet xmlns="' + MAIN + b'"><c r="ZZZ99999999"><v>1</v></c></worksheet>'}),
+        "impossible"),
         ("another office file", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "unsupported"),
         ("password", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "encrypted"),
     ],
@@ -122,7 +127,9 @@ def test_a_large_sparse_file_is_not_read(judge: Judge, tmp_path: Path) -> None:
     hole.unlink()
 
 
-def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", data: bytes = b"") -> tuple[tarfile.TarInfo, bytes]:
+def member(
+    name: str, kind: bytes = tarfile.REGTYPE, link: str = "", data: bytes = b""
+) -> tuple[tarfile.TarInfo, bytes]:
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.size = kind, link, len(data)
     return info, data
@@ -148,8 +155,10 @@ def test_links_stay_inside(judge: Judge) -> None:
         member("filesystem/apps", tarfile.SYMTYPE, "../.apps_data/x.txt"),
     ]
     judged = judge(
-        text("rel", "fine"), text("abs", "fine"), text("hard", "fine"), text("dir/back/real.txt", "fine"), text("apps", "fine"),
-        text("out", "root"), text("up", "root"), text("loop", "x"), text("etc/passwd", "root"), text("fifo", "x"), text("dir", "x"),
+        text("rel", "fine"), text("abs", "fine"), text("hard", "fine"), text("dir/back/real.txt", "fine"),
+        text("apps", "fine"),
+        text("out", "root"), text("up", "root"), text("loop", "x"), text("etc/passwd", "root"), text("fifo", "x"),
+        text("dir", "x"),
         final=final,
     )  # fmt: skip
     assert judged.outcomes == "ppppp" + "ffffff"

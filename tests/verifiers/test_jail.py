@@ -28,13 +28,21 @@ def run(work: Callable[[Jail], None], seconds: float = 30.0, limits: Limits | No
 
 
 def test_lines_arrive_and_the_end_is_told() -> None:
-    lines, ended = run(lambda jail: [jail.say(b"x" * 100_000), jail.say(b"end")] and None)  # type: ignore[func-returns-value]
+    def work(jail: Jail) -> None:
+        jail.say(b"x" * 100_000)
+        jail.say(b"end")
+
+    lines, ended = run(work)
     assert [len(line) for line in lines] == [100_000, 3]
     assert ended == Ended(0)
 
 
 def test_a_crash_is_told_by_its_signal() -> None:
-    lines, ended = run(lambda jail: (jail.say(b"before"), os.kill(os.getpid(), signal.SIGSEGV)) and None)  # type: ignore[func-returns-value]
+    def work(jail: Jail) -> None:
+        jail.say(b"before")
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    lines, ended = run(work)
     assert lines == [b"before"]
     assert ended.status == -signal.SIGSEGV
     assert "SIGSEGV" in ended.text
@@ -139,7 +147,7 @@ async def test_the_asynchronous_face_is_the_same_and_cancellation_kills() -> Non
             pids.append(int(line))
 
     task = asyncio.create_task(hang())
-    while not pids:
+    while not pids:  # noqa: ASYNC110 a test that polls its own child
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -167,7 +175,8 @@ def test_the_child_dies_with_its_parent() -> None:
 # --- whose fault the end of a child is ---
 
 CHECKS = parse_checks(
-    'schema_version = "1"\n' + "".join(f'[[check]]\nid = "{n}"\nkind = "text"\npath = "a.txt"\ncontains = ["x"]\n' for n in range(3))
+    'schema_version = "1"\n'
+    + "".join(f'[[check]]\nid = "{n}"\nkind = "text"\npath = "a.txt"\ncontains = ["x"]\n' for n in range(3))
 ).check
 CRASH = Ended(-signal.SIGSEGV)
 
@@ -193,7 +202,11 @@ def test_a_crash_on_the_agent_s_file_fails_that_check_and_leaves_the_rest() -> N
     [
         ([b'["start", 0]'], CRASH, FailureKind.VERIFIER_ERROR),  # in the judge itself
         ([b'["start", 0]', b'["phase", "initial", "x"]'], CRASH, FailureKind.REFERENCE_INVALID),
-        ([b'["start", 0]', b'["phase", "final", "x"]'], Ended(-signal.SIGKILL), FailureKind.VERIFIER_ERROR),  # from outside
+        (
+            [b'["start", 0]', b'["phase", "final", "x"]'],
+            Ended(-signal.SIGKILL),
+            FailureKind.VERIFIER_ERROR,
+        ),  # from outside
         ([b'["start", 0]', b'["phase", "final", "x"]'], Ended(-9, timed_out=True), FailureKind.VERIFIER_TIMEOUT),
         ([b'["start", 0]', b'["phase", "final", "x"]'], Ended(-9, too_much=True), FailureKind.VERIFIER_ERROR),
         ([], Ended(70), FailureKind.VERIFIER_ERROR),

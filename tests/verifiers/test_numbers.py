@@ -66,7 +66,8 @@ def test_a_number_is_read_as_it_is_written(text: str, value: float) -> None:
 @pytest.mark.parametrize(
     "text",
     ["2025-09-30", "30.09.2025", "9/30/2025", "September 30, 2025", "30 Sept. 2025", "at 10:30 am", "10 pm", "v1.2.3",
-     "Q3", "FY25", "cell B7", "1. Introduction", "2) Next", "3D", "the 12th", "https://x.org/12/34", "24/7", "May 2025"],
+     "Q3", "FY25", "cell B7", "1. Introduction", "2) Next", "3D", "the 12th", "https://x.org/12/34", "24/7",
+     "May 2025"],
 )  # fmt: skip
 def test_dates_versions_markers_and_names_are_no_numbers(text: str) -> None:
     assert values(text) == []

@@ -61,7 +61,8 @@ def test_values_keep_their_toml_types() -> None:
         ('[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\nweight = -1\n', "line 6"),
         ('[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\nweight = 0\n', "weight above 0"),
         (
-            '[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n',
+            '[[check]]\nid = "a"\nkind = "answer"\nmax_words = 5\n[[check]]\nid = "a"\nkind = "answer"\n'
+            "max_words = 5\n",
             "two checks have the id 'a'",
         ),
         (

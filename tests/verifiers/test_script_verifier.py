@@ -28,12 +28,12 @@ def provider() -> LocalProvider:
 
 async def test_the_script_sees_state_answer_and_conversation(request_for: Request, provider: LocalProvider) -> None:
     script = (
-        "set -e\ntest \"$(cat /filesystem/out/a.txt)\" = done\ntest \"$(cat /.apps_data/mail/x)\" = m\n"
-        "test \"$(cat /logs/agent/answer.txt)\" = 'It is 5.'\ntest -f /tests/data/ref.txt\ntest \"$PWD\" = /filesystem\n"
-        "test -z \"$(ls /logs/verifier)\"\ntest \"$LEVEL\" = 3\n"
-        "python3 -c 'import json; s=json.load(open(\"/logs/agent/trajectory.json\"))[\"steps\"]; "
-        "assert s[-1][\"message\"]==\"It is 5.\", s'\n"
-        "echo checked; echo oops >&2\necho '{\"reward\": 0.5, \"style\": 1}' > /logs/verifier/reward.json\n"
+        'set -e\ntest "$(cat /filesystem/out/a.txt)" = done\ntest "$(cat /.apps_data/mail/x)" = m\n'
+        'test "$(cat /logs/agent/answer.txt)" = \'It is 5.\'\ntest -f /tests/data/ref.txt\ntest "$PWD" = /filesystem\n'
+        'test -z "$(ls /logs/verifier)"\ntest "$LEVEL" = 3\n'
+        'python3 -c \'import json; s=json.load(open("/logs/agent/trajectory.json"))["steps"]; '
+        'assert s[-1]["message"]=="It is 5.", s\'\n'
+        'echo checked; echo oops >&2\necho \'{"reward": 0.5, "style": 1}\' > /logs/verifier/reward.json\n'
         "echo 0 > /logs/verifier/reward.txt\n"
     )
     request = request_for(
@@ -57,7 +57,7 @@ async def test_the_script_sees_state_answer_and_conversation(request_for: Reques
         (": > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt", FailureKind.REWARD_MISSING),
         ("echo nan > /logs/verifier/reward.txt", FailureKind.REWARD_INVALID),
         ("mkdir /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
-        ("echo '{\"a\": 1, \"b\": 0}' > /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
+        ('echo \'{"a": 1, "b": 0}\' > /logs/verifier/reward.json', FailureKind.REWARD_INVALID),
         ("sleep 60", FailureKind.VERIFIER_TIMEOUT),
     ],
 )
@@ -71,7 +71,7 @@ async def test_no_verdict_is_a_failure_and_never_a_zero(
 
 
 async def test_harbor_compat_ignores_the_exit_status(request_for: Request, provider: LocalProvider) -> None:
-    script = "echo '{\"a\": true, \"b\": 0}' > /logs/verifier/reward.json; exit 3"
+    script = 'echo \'{"a": true, "b": 0}\' > /logs/verifier/reward.json; exit 3'
     verdict = await ScriptVerifier().verify(request_for({"test.sh": script}, provider=provider, harbor_compat=True))
     assert verdict.reward == 0.5
     assert verdict.extra["exit_code"] == 3
@@ -80,13 +80,17 @@ async def test_harbor_compat_ignores_the_exit_status(request_for: Request, provi
 async def test_what_the_agent_planted_is_not_there(request_for: Request, provider: LocalProvider) -> None:
     script = "test ! -e /logs/verifier/reward.json && test ! -e /tests/planted && echo 1 > /logs/verifier/reward.txt"
     planted = {"filesystem/reward.json": b'{"reward": 1}', "filesystem/x": b"x"}
-    assert (await ScriptVerifier().verify(request_for({"test.sh": script}, provider=provider, final=planted))).reward == 1.0
+    assert (
+        await ScriptVerifier().verify(request_for({"test.sh": script}, provider=provider, final=planted))
+    ).reward == 1.0
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"[1]", b"{}", b'{"reward": "1"}', b'{"reward": NaN}', b'{"reward": Infinity}', b'{"reward": 1e999}', b'{"reward": null}',
-     b'{"reward": true}', b'{"reward": 1, "reward": 0}', b"\xff", b"{", b'{"reward": ' + b"9" * 400 + b"}", b"[" * 100_000],
+    [b"[1]", b"{}", b'{"reward": "1"}', b'{"reward": NaN}', b'{"reward": Infinity}', b'{"reward": 1e999}',
+    b'{"reward": null}',
+     b'{"reward": true}', b'{"reward": 1, "reward": 0}', b"\xff", b"{", b'{"reward": ' + b"9" * 400 + b"}",
+     b"[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_reward_json(data: bytes) -> None:
     with pytest.raises(EnvkitError) as caught:
@@ -97,7 +101,11 @@ def test_what_is_no_reward_json(data: bytes) -> None:
 def test_rewards_are_read() -> None:
     assert parse_reward_json(json.dumps({"reward": 0.5, "n": 3}).encode()) == {"reward": 0.5, "n": 3.0}
     assert parse_reward_txt(b" 0.25\n") == {"reward": 0.25}
-    for data, kind in ((b"", FailureKind.REWARD_MISSING), (b"inf", FailureKind.REWARD_INVALID), (b"1 2", FailureKind.REWARD_INVALID)):
+    for data, kind in (
+        (b"", FailureKind.REWARD_MISSING),
+        (b"inf", FailureKind.REWARD_INVALID),
+        (b"1 2", FailureKind.REWARD_INVALID),
+    ):
         with pytest.raises(EnvkitError) as caught:
             parse_reward_txt(data)
         assert caught.value.kind is kind

@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from envkit.office.calendar import Event, read_calendar
+from envkit.office.chat import Channel, ChatMessage, read_chat
+from envkit.office.mail import Message, parse_addresses, read_mbox
+from envkit.office.problem import Unreadable
 from envkit.verifiers.judging import AgentFault, Context, Finding, text_misses
 from envkit.verifiers.phrases import Miss, find_phrase, normalise, same_text
 from envkit.verifiers.schema import CalendarCheck, ChatCheck, MailCheck
 from envkit.verifiers.tree import Tree
 from envkit.verifiers.values import Alternatives
-
-from envkit.office.calendar import Event, read_calendar
-from envkit.office.chat import Channel, ChatMessage, read_chat
-from envkit.office.mail import Message, parse_addresses, read_mbox
-from envkit.office.problem import Unreadable
 
 __all__ = ["judge_calendar", "judge_chat", "judge_mail"]
 

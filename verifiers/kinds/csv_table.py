@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from envkit.failure import did_you_mean
+from envkit.office.table import Table, read_table
 from envkit.verifiers.compare import misses_of_cell, number_matches, show, value_matches
 from envkit.verifiers.judging import AgentFault, Context, Finding
 from envkit.verifiers.kinds.texts import count_misses
@@ -9,9 +11,6 @@ from envkit.verifiers.kinds.workbook import sequence_misses
 from envkit.verifiers.numbers import read_number
 from envkit.verifiers.phrases import Miss, fold
 from envkit.verifiers.schema import CsvCheck
-
-from envkit.failure import did_you_mean
-from envkit.office.table import Table, read_table
 
 __all__ = ["judge_csv"]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from envkit.office.deck import Slide, read_deck
 from envkit.verifiers.judging import AgentFault, Context, Finding, text_misses
 from envkit.verifiers.kinds.document import ordered_misses, table_misses
 from envkit.verifiers.kinds.texts import count_misses
 from envkit.verifiers.phrases import fold
 from envkit.verifiers.schema import DeckCheck
-
-from envkit.office.deck import Slide, read_deck
 
 __all__ = ["judge_deck"]
 

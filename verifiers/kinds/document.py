@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from envkit.office.document import Document, read_document
 from envkit.verifiers.compare import misses_of_cell
 from envkit.verifiers.judging import Context, Finding, text_misses
 from envkit.verifiers.kinds.texts import count_misses
@@ -12,8 +13,6 @@ from envkit.verifiers.phrases import Miss, find_phrase, fold, normalise
 from envkit.verifiers.places import locate, place_text
 from envkit.verifiers.schema import DocumentCheck, TableCell
 from envkit.verifiers.values import Alternatives
-
-from envkit.office.document import Document, read_document
 
 __all__ = ["judge_document", "ordered_misses", "table_misses"]
 

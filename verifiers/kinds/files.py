@@ -7,12 +7,6 @@ import tomllib
 from collections.abc import Callable
 from typing import Any
 
-from envkit.verifiers.judging import Context, Finding, ReferenceFault
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss
-from envkit.verifiers.schema import FileCheck, UnchangedCheck
-from envkit.verifiers.tree import matches
-
 from envkit.office.calendar import read_calendar
 from envkit.office.deck import read_deck
 from envkit.office.document import read_document
@@ -21,6 +15,11 @@ from envkit.office.pdf import read_pdf
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text, read_table
 from envkit.office.workbook import read_workbook
+from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault
+from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.phrases import Miss
+from envkit.verifiers.schema import FileCheck, UnchangedCheck
+from envkit.verifiers.tree import matches
 
 __all__ = ["judge_file", "judge_unchanged"]
 
@@ -85,7 +84,7 @@ def judge_file(check: FileCheck, context: Context) -> Finding:
     if check.valid and extension in READERS:
         context.load(check.path, READERS[extension])
     if check.unchanged or check.changed:
-        before, after = _initial_digest(context, check.path), context.final.digest(check.path)
+        before, after = _initial_digest(context, check.path), context.digest(check.path)
         if check.unchanged and before is None:
             raise ReferenceFault(f"{where} must be unchanged, but the initial state has no such file")
         if check.unchanged and before != after:
@@ -96,7 +95,7 @@ def judge_file(check: FileCheck, context: Context) -> Finding:
         original = _initial_digest(context, check.same_as)
         if original is None:
             raise ReferenceFault(f"same_as: the initial state has no file /{check.same_as}")
-        if original != context.final.digest(check.path):
+        if original != context.digest(check.path):
             misses.append(Miss(f"a copy of /{check.same_as}", "other content", f"{where} is no exact copy", where))
     return Finding(misses, actual=f"{size} bytes", where=where)
 
@@ -114,10 +113,9 @@ def judge_unchanged(check: UnchangedCheck, context: Context) -> Finding:
         if original is None:
             continue  # a link of the initial state that leads nowhere
         try:
-            same = context.final.digest(path) == original
-        except Unreadable as error:
-            gone = "is gone" if error.problem is Problem.MISSING else str(error)
-            misses.append(Miss("unchanged", gone, f"/{path} {gone}", "/" + path))
+            same = context.digest(path) == original
+        except AgentFault as fault:
+            misses.append(Miss("unchanged", "gone or unreadable", str(fault), "/" + path))
             continue
         if not same:
             misses.append(Miss("unchanged", "changed", f"/{path} was changed", "/" + path))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from envkit.office.pdf import read_pdf
+from envkit.office.table import decode_text
 from envkit.verifiers.judging import AgentFault, Context, Finding, text_misses
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.schema import AnswerCheck, PdfCheck, TextCheck
-
-from envkit.office.pdf import read_pdf
-from envkit.office.table import decode_text
 
 __all__ = ["count_misses", "judge_answer", "judge_pdf", "judge_text"]
 

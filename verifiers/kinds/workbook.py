@@ -6,14 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from envkit.verifiers.compare import is_number, misses_of_cell, number_matches, show, value_matches
-from envkit.verifiers.judging import AgentFault, Context, Finding
-from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss, fold
-from envkit.verifiers.places import find_labels, locate, place_text
-from envkit.verifiers.schema import CellCheck, RangeCheck, SheetCheck
-
 from envkit.failure import did_you_mean
 from envkit.office.workbook import (
     UNKNOWN,
@@ -25,6 +17,13 @@ from envkit.office.workbook import (
     parse_address,
     read_workbook,
 )
+from envkit.verifiers.compare import is_number, misses_of_cell, number_matches, show, value_matches
+from envkit.verifiers.judging import AgentFault, Context, Finding
+from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
+from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.phrases import Miss, fold
+from envkit.verifiers.places import find_labels, locate, place_text
+from envkit.verifiers.schema import CellCheck, RangeCheck, SheetCheck
 
 __all__ = ["judge_cell", "judge_range", "judge_sheet"]
 
@@ -101,6 +100,7 @@ def _named_cell(name: str, book: Workbook, path: str) -> tuple[Sheet, Address]:
 def judge_cell(check: CellCheck, context: Context) -> Finding:
     book = context.load(check.path, read_workbook)
     sheet, address = _target(check, book)
+    address = sheet.anchor(address)
     where = _name(check.path, sheet, address)
     with context.working_on(check.path):
         value = book.value(sheet, address, check.value_from)

@@ -32,7 +32,8 @@ def test_a_message_must_be_sent_once_to_the_right_people(judge: Judge) -> None:
         "Cc: dee@x.org\nIn-Reply-To: <m1@y.z>\n",
     )
     checks = (
-        check('to = ["bob@firm.com"]\nsubject = ["memo"]\nnumber = {value = 12.4, unit = "EUR", scale = "thousand"}\nin_reply_to = "m1@y.z"'),
+        check('to = ["bob@firm.com"]\nsubject = ["memo"]\n'
+        'number = {value = 12.4, unit = "EUR", scale = "thousand"}\nin_reply_to = "m1@y.z"'),
         check('to = ["bob@firm.com"]\ncc = ["dee@x.org"]\nexact_recipients = true'),
         check('to = ["bob@firm.com", "cy@x.org"]\ncc = ["dee@x.org"]\nexact_recipients = true\nmax_new = 1'),
         check('to = ["eve@firm.com"]'),
@@ -69,12 +70,15 @@ def test_attachments_must_be_there(judge: Judge) -> None:
 
 def test_mime_messages_are_decoded(judge: Judge) -> None:
     sent = (
-        "From x\nMessage-ID: <2@x>\nFrom: a@b.c\nTo: =?utf-8?q?Bj=C3=B6rn?= <b@b.c>\nSubject: =?utf-8?b?R3LDvMOfZQ==?=\n"
-        'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="q"\n\n--q\nContent-Type: text/html; charset=utf-8\n'
+        "From x\nMessage-ID: <2@x>\nFrom: a@b.c\nTo: =?utf-8?q?Bj=C3=B6rn?= <b@b.c>\n"
+        "Subject: =?utf-8?b?R3LDvMOfZQ==?=\n"
+        'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="q"\n\n--q\n'
+        "Content-Type: text/html; charset=utf-8\n"
         "Content-Transfer-Encoding: quoted-printable\n\n<p>Fee: =E2=82=AC5k</p><style>x</style>\n--q\n"
         'Content-Type: application/pdf; name="a.pdf"\nContent-Disposition: attachment; filename="a.pdf"\n\nxx\n--q--\n'
     )
-    check = 'kind = "mail"\nto = ["b@b.c"]\nsubject = "Grüße"\nattachments = ["a.pdf"]\nnumber = {value = 5000, unit = "EUR"}'
+    check = 'kind = "mail"\nto = ["b@b.c"]\nsubject = "Grüße"\nattachments = ["a.pdf"]\n'
+    'number = {value = 5000, unit = "EUR"}'
     assert judge(check, initial={}, final={MBOX: sent.encode()}).outcomes == "p"
 
 
@@ -101,7 +105,8 @@ def test_chat_messages(judge: Judge) -> None:
     initial = chat(("t1", "How much is it?"))
     final = chat(("t1", "How much is it?"), ("t1", "It is EUR 12.4m"), ("t2", "Lunch?"))
     judged = judge(
-        'kind = "chat"\nchannel = "deal room"\nnumber = {value = 12.4, unit = "EUR", scale = "million"}\nthread = "t1"\nsender = "ann@firm.com"',
+        'kind = "chat"\nchannel = "deal room"\nnumber = {value = 12.4, unit = "EUR", scale = "million"}\n'
+        'thread = "t1"\nsender = "ann@firm.com"',
         'kind = "chat"\nchannel = "Space deals"\ncontains = ["lunch"]\nthread = "t1"',
         'kind = "chat"\nchannel = "Space deals"\ncontains = ["how much"]',
         'kind = "chat"\nchannel = "Space deals"\ncontains = ["how much"]\ntimes = 0',
@@ -185,7 +190,8 @@ def test_files(judge: Judge) -> None:
         'kind = "file"\npath = "a.json"\nchanged = true',
         'kind = "file"\npath = "new.txt"\nunchanged = true',
         initial={"filesystem/a.json": b"{}", "filesystem/b.json": b"{}"},
-        final={"filesystem/a.json": b"{}", "filesystem/b.json": b"{", "filesystem/fake.xlsx": b"not a zip", "filesystem/copy.json": b"{}",
+        final={"filesystem/a.json": b"{}", "filesystem/b.json": b"{", "filesystem/fake.xlsx": b"not a zip",
+        "filesystem/copy.json": b"{}",
                "filesystem/new.txt": b"x"},
     )  # fmt: skip
     assert judged.outcomes == "pfpfpffpff" + "m"
@@ -206,4 +212,4 @@ def test_nothing_else_was_changed(judge: Judge) -> None:
     removed = {"filesystem/sub/b.txt": b"b"}
     judged = judge(*checks, initial=initial, final=removed)
     assert judged.outcomes == "fffm"
-    assert "/filesystem/a.txt is gone" in judged["0"].message
+    assert "/filesystem/a.txt is missing" in judged["0"].message

@@ -41,13 +41,14 @@ def test_answers(judge: Judge) -> None:
 
 def test_text_files(judge: Judge) -> None:
     final = {
-        "filesystem/a.md": "# Summary\n\nNet income was **EUR 4.65m**.\n".encode(),
+        "filesystem/a.md": b"# Summary\n\nNet income was **EUR 4.65m**.\n",
         "filesystem/b.txt": "Größe: 5 €".encode("cp1252"),
         "filesystem/c.txt": "wide".encode("utf-16"),
         "filesystem/d.txt": b"PK\x03\x04 not text",
     }
     judged = judge(
-        'kind = "text"\npath = "a.md"\ncontains = ["net income"]\nnumber = {value = 4.65, unit = "EUR", scale = "million"}',
+        'kind = "text"\npath = "a.md"\ncontains = ["net income"]\n'
+        'number = {value = 4.65, unit = "EUR", scale = "million"}',
         'kind = "text"\npath = "b.txt"\ncontains = ["Größe"]',
         'kind = "text"\npath = "c.txt"\ncontains = ["wide"]',
         'kind = "text"\npath = "d.txt"\ncontains = ["text"]',
@@ -103,7 +104,8 @@ def test_documents(judge: Judge) -> None:
         check('headings = ["Results", "Outlook"]\nheadings_in_order = true'),
         check('headings = ["Outlook", "Results"]\nheadings_in_order = true'),
         check('headings = ["Net income"]'),
-        check('tables = [{row_label = "Cost", column_label = "2025", value = -6.2}, {row_label = "Widgets", column_label = "Count", value = 7}]'),
+        check('tables = [{row_label = "Cost", column_label = "2025", value = -6.2}, '
+              '{row_label = "Widgets", column_label = "Count", value = 7}]'),
         check('tables = [{row_label = "Cost", column_label = "2024", value = -6.2}]'),
         check('tables = [{row_label = "Cost", column_label = "2026", value = -6.2}]'),
         check('contains = ["Confidential"]'),
@@ -194,7 +196,8 @@ def test_pdfs(judge: Judge) -> None:
         return f'kind = "pdf"\npath = "a.pdf"\n{keys}'
 
     judged = judge(
-        check('contains = ["agreement between Acme and Bolt", "plus expenses of the firm as listed", "thirtieth of June"]\npages = 2'),
+        check('contains = ["agreement between Acme and Bolt", "plus expenses of the firm as listed", '
+              '"thirtieth of June"]\npages = 2'),
         check('number = {value = 12400, unit = "EUR", label = "total fees"}'),
         check('page = 2\nnumber = {value = 1250, label = "travel", near = 20}'),
         check('page = 2\nnumber = {value = 1250, label = "hotel", near = 20}'),

@@ -27,7 +27,8 @@ def model(change: Callable[[Any], None] = lambda book: None) -> bytes:
     summary = book.create_sheet("Summary")
     for row in (
         ["Line", "2024", "2025"], ["Revenue", 10.0, "=Inputs!B2*Inputs!B3"], ["Cost", 4.0, "=C2*0.5"],
-        ["Total:", "=SUM(B2)-B3", "=C2-C3"], ["Net", None, "=C4*(1-Inputs!$B$4)"], ["As of", None, dt.date(2025, 9, 30)],
+        ["Total:", "=SUM(B2)-B3", "=C2-C3"], ["Net", None, "=C4*(1-Inputs!$B$4)"], ["As of", None, dt.date(2025, 9,
+        30)],
         ["Done", None, True], ["Note", None, "Preliminary"],
     ):  # fmt: skip
         summary.append(row)
@@ -190,7 +191,8 @@ def test_sheets(judge: Judge) -> None:
 
     judged = judge(
         sheet(
-            'sheet = " summary"\nheader = ["Line", "2025"]\nrows = 7\nmin_formulas = 4\nno_errors = true\nvisible = true'
+            'sheet = " summary"\nheader = ["Line", "2025"]\nrows = 7\nmin_formulas = 4\nno_errors = true\n'
+            "visible = true"
         ),
         sheet('sheet = "Summary"\nheader = ["2025", "Line"]'),
         sheet('sheet = "Old"\nvisible = true'),
