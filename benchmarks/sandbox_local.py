@@ -19,6 +19,7 @@ import tarfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from envkit.sandbox import bwrap
 from envkit.sandbox.base import InsideModule, SandboxSpec
@@ -70,7 +71,7 @@ async def main(repeats: int) -> None:
     root = os.geteuid() == 0
     mounts = bwrap.Mounts(interpreter, packages, writable_places(spec))
     bare = [str(bwrap.find(root)), *bwrap.arguments(mounts), "--"]
-    identity = {"user": 40_000, "group": 40_000, "extra_groups": []} if root else {}
+    identity: dict[str, Any] = {"user": 40_000, "group": 40_000, "extra_groups": []} if root else {}
 
     async def run_bare(*command: str) -> None:
         subprocess.run([*bare, *command], check=True, env={}, **identity)  # noqa: ASYNC221 - nothing else runs
@@ -128,7 +129,7 @@ async def memory(provider: LocalProvider, spec: SandboxSpec) -> None:
         for sandbox in sandboxes:
             await sandbox.exec(["true"])
             await sandbox.call(MODULE, "echo", {"value": 1})
-            while (await sandbox.ping())["children"]:  # the last leader is on its way out
+            while (await sandbox.ping())["children"]:  # noqa: ASYNC110 - the last leader is on its way out
                 await asyncio.sleep(0.01)
             assert sandbox.pid is not None
             sizes.append({name: private_kib(pid) for name, pid in zip(names, tree(sandbox.pid), strict=True)})

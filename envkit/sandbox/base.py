@@ -228,21 +228,28 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def upload(self, tar: bytes | Path | AsyncIterator[bytes], to: str = "/") -> None:
-        """Unpacks a tar *inside*, below `to`. Raises on members that lead out of `to`."""
+    async def upload(
+        self, tar: bytes | Path | AsyncIterator[bytes], to: str = "/", *, deadline: Deadline | None = None
+    ) -> None:
+        """Unpacks a tar *inside*, below `to`, as the agent's files. Raises on members that lead out of `to`; symbolic
+        links are created as they are and never followed."""
         ...
 
-    async def download(self, path: str, *, max_bytes: int = 1 << 26) -> bytes:
+    async def download(self, path: str, *, max_bytes: int = 1 << 26, deadline: Deadline | None = None) -> bytes:
         """One file's bytes. Raises `FileNotFoundError`, `IsADirectoryError`, or `EnvkitError` when it is larger."""
         ...
 
-    def snapshot(self, paths: Sequence[str] = (FILESYSTEM, APPS_DATA)) -> AsyncIterator[bytes]:
-        """Streams a tar of the trees, members named without the leading slash. Complete or an error: raises
-        `SnapshotTooBig`, `SandboxDied`, `DeadlineExceeded`, or an `EnvkitError` naming what could not be read."""
+    def snapshot(
+        self, paths: Sequence[str] = (FILESYSTEM, APPS_DATA), *, deadline: Deadline | None = None
+    ) -> AsyncIterator[bytes]:
+        """Streams a tar of the trees, members named without the leading slash, sorted. Complete or an error: raises
+        `SnapshotTooBig`, `SandboxDied`, `DeadlineExceeded`, or an `EnvkitError` naming what could not be read.
+        Sockets are stored as fifos, hard links as files of their own."""
         ...
 
     async def kill_all(self) -> int:
-        """Kills every process inside but the supervisor, and waits until none is left. Returns how many were killed."""
+        """Kills every process inside but the supervisor, and waits until none is left. Returns how many processes of
+        the agent's were killed."""
         ...
 
     async def stop(self) -> None:

@@ -83,7 +83,7 @@ class LocalSandbox(ProcessSandbox):
         identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
         with contextlib.ExitStack() as stack:
             own_fds, agent_fds = self._make_cgroups(stack, tmpfs) if root else ([], [])
-            files: dict[str, str | bytes] = {**_FILES, _SUPERVISOR: bundle.compiled(interpreter.path)}
+            files = {**_etc_files(), _SUPERVISOR: bundle.compiled(interpreter.path)}
             fds = {path: _memory_file(stack, content) for path, content in files.items()}
             rules = seccomp.program()
             rules_fd = None if rules is None else _memory_file(stack, rules)
@@ -148,6 +148,12 @@ class LocalSandbox(ProcessSandbox):
                 return  # the record stays: collect() tries again
         if os.geteuid() == 0:
             registry.forget(self.id)
+
+
+@functools.lru_cache(maxsize=1)
+def _etc_files() -> dict[str, str | bytes]:
+    copied = {path: Path(path).read_bytes() for path in bwrap.ETC_FILES if os.path.isfile(path)}
+    return {**_FILES, **copied}
 
 
 def _memory_file(stack: contextlib.ExitStack, content: str | bytes) -> int:

@@ -80,8 +80,8 @@ def write(
     cgroups: Sequence[Path] = (),
     folders: Sequence[Path] = (),
 ) -> Record:
-    """Writes a sandbox's record. The owner is this process, or the one that `labels["owner_pid"]` names."""
-    owner = int(labels.get("owner_pid") or os.getpid())
+    """Writes a sandbox's record. The owner is this process: its sandboxes end with it, whoever asked for them."""
+    owner = os.getpid()
     expires = labels.get("expires_at")
     record = Record(
         id=identity,

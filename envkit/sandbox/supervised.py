@@ -8,14 +8,13 @@ which kills inside; a supervisor that stays silent past the end plus a grace is 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import signal as signals
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self, TypeVar
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, CapabilityError, DeadlineExceeded, EnvkitError, FailureKind, SandboxDied, UserError
@@ -30,56 +29,19 @@ from envkit.sandbox.base import (
     SnapshotTooBig,
 )
 from envkit.sandbox.channel import Channel, Stream
+from envkit.sandbox.spawned import SupervisedProcess
 from envkit.sandbox.supervisor import wire
 
-__all__ = ["SupervisedProcess", "SupervisedSandbox"]
+__all__ = ["SupervisedSandbox"]
 
 #: How long past an operation's own end the supervisor may take to kill its tree and say so.
 GRACE_S = 15.0
+#: The longest a transfer of files may take, whatever its deadline says.
+FILES_S = 600.0
+#: And the start of a process.
+SPAWN_S = 30.0
+T = TypeVar("T")
 _READ = 1 << 18
-
-
-class SupervisedProcess:
-    """A long-lived process inside, on its own stream."""
-
-    def __init__(self, sandbox: SupervisedSandbox, stream: Stream) -> None:
-        self._sandbox = sandbox
-        self._stream = stream
-
-    async def write(self, data: bytes) -> None:
-        """Feeds its stdin; waits while it does not read. Bytes for a process that has ended are dropped."""
-        await self._stream.write(data)
-
-    async def close_stdin(self) -> None:
-        self._stream.end_input()
-
-    async def read(self, max_bytes: int = 65536) -> bytes:
-        """The next bytes of stdout, b"" at its end. Unread output blocks the process. Raises `SandboxDied`."""
-        return await self._stream.read(max_bytes)
-
-    async def wait(self, deadline: Deadline | None = None) -> int:
-        """The exit status; -N for signal N. Raises `DeadlineExceeded` (the process lives on) and `SandboxDied`."""
-        return await (deadline or Deadline.never()).wait(self._exited())
-
-    async def _exited(self) -> int:
-        stream = self._stream
-        while "exit" not in stream.events and not stream.response.done():
-            await stream.change()
-        if "exit" in stream.events:
-            return int(stream.events["exit"])
-        response = stream.response.result()
-        return int(response.get("exit", response.get("leader", -signals.SIGKILL)))
-
-    async def kill(self) -> None:
-        """Kills the process and everything it started, and waits until none is left."""
-        self._stream.cancel()
-        with contextlib.suppress(SandboxDied):
-            await self._sandbox._answer(self._stream, Deadline.after(GRACE_S))
-
-    @property
-    def stderr_tail(self) -> bytes:
-        """The last 64 KiB of its stderr."""
-        return bytes(self._stream.err)
 
 
 class SupervisedSandbox:
@@ -90,6 +52,7 @@ class SupervisedSandbox:
         self._channel: Channel | None = None
         self._loaded: dict[str, asyncio.Future[None]] = {}
         self._stopped = False
+        self._ending: asyncio.Future[None] | None = None
         self._started = False
 
     # -- what a provider adds
@@ -120,7 +83,7 @@ class SupervisedSandbox:
 
     # -- life
 
-    async def __aenter__(self) -> SupervisedSandbox:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -155,12 +118,12 @@ class SupervisedSandbox:
             raise
 
     async def stop(self) -> None:
-        if self._stopped:
-            return
-        self._stopped = True
-        if self._channel is not None:
-            self._channel.retire("it was stopped")
-        await asyncio.shield(self._destroy())
+        if self._ending is None:
+            self._stopped = True
+            if self._channel is not None:
+                self._channel.retire("it was stopped")
+            self._ending = asyncio.ensure_future(self._destroy())
+        await asyncio.shield(self._ending)
 
     def _open(self, request: dict[str, Any], *, gather: bool = False) -> Stream:
         if self._channel is None or not self._started:
@@ -171,10 +134,15 @@ class SupervisedSandbox:
         self, stream: Stream, deadline: Deadline | None, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """Awaits a response whose end the supervisor knows. Cancellation kills what runs inside."""
+        return await self._bounded(stream, asyncio.shield(stream.response), deadline, timeout_s)
+
+    async def _bounded(
+        self, stream: Stream, work: Awaitable[T], deadline: Deadline | None, timeout_s: float | None = None
+    ) -> T:
+        """Awaits part of an operation; the supervisor must have ended it by its end and a grace."""
         end = (deadline or Deadline.never()).within(timeout_s)
         try:
-            backstop = Deadline(end.at_s + GRACE_S)
-            return await backstop.wait(asyncio.shield(stream.response))
+            return await Deadline(end.at_s + GRACE_S).wait(work)
         except DeadlineExceeded:
             self._silent()
         except asyncio.CancelledError:
@@ -229,13 +197,14 @@ class SupervisedSandbox:
             gather=True,
         )
         if stdin is not None:
-            await self._feed(stream, stdin)
+            await self._bounded(stream, self._feed(stream, stdin), deadline, timeout_s)
         response = await self._answer(stream, deadline, timeout_s)
         stdout, stderr = stream.taken(), bytes(stream.err)
         if "error" in response:
             self._raise_system("exec", response)
         if response["timed_out"] and deadline is not None and deadline.expired:
             raise DeadlineExceeded(f"{deadline.what} has passed while {argv[0]!r} ran; it was killed")
+        # Without an exit of its own, the command went down with its leader, which only a signal can end.
         code = response.get("exit", response.get("fail", response.get("leader")))
         if "fail" in response:
             reason = f"{response['reason']}\n".encode("utf-8", "surrogateescape")
@@ -266,8 +235,7 @@ class SupervisedSandbox:
                 "stdin": True,
             }
         )
-        while "pid" not in stream.events and not stream.response.done():
-            await stream.change()
+        await self._bounded(stream, self._spawned(stream), None, SPAWN_S)
         if "pid" not in stream.events and stream.response.done():
             response = stream.response.result()
             if "error" in response:
@@ -278,7 +246,12 @@ class SupervisedSandbox:
                     kind=FailureKind.SETUP_FAILED,
                     boundary=Boundary.SANDBOX,
                 )
-        return SupervisedProcess(self, stream)
+        return SupervisedProcess(stream, lambda: self._answer(stream, Deadline.after(0.0)))
+
+    @staticmethod
+    async def _spawned(stream: Stream) -> None:
+        while "pid" not in stream.events and not stream.response.done():
+            await stream.change()
 
     @staticmethod
     def _check_command(argv: Sequence[str], user: str | None) -> None:
@@ -289,13 +262,10 @@ class SupervisedSandbox:
                 f"this sandbox runs commands as 'agent' only, found user={user!r}; try sandbox='docker'"
             )
 
-    async def _feed(self, stream: Stream, data: bytes) -> None:
-        try:
-            await stream.write(data)
-            stream.end_input()
-        except asyncio.CancelledError:
-            stream.cancel()
-            raise
+    @staticmethod
+    async def _feed(stream: Stream, data: bytes) -> None:
+        await stream.write(data)
+        stream.end_input()
 
     # -- functions
 
@@ -347,7 +317,8 @@ class SupervisedSandbox:
                 f"{deadline.what if deadline else 'the deadline'} has passed in {what}; it was killed"
             )
         if "error" in response:
-            raise InsideError(response["error"], response.get("message", ""), response.get("trace", ""))
+            words = (_printable(response.get(key, "")) for key in ("error", "message", "trace"))
+            raise InsideError(*words)
         if not response.get("ok") or response.get("killed"):
             how = -response.get("leader", 0)
             raise InsideKilled(
@@ -356,13 +327,18 @@ class SupervisedSandbox:
 
     # -- files
 
+    @staticmethod
+    def _file_deadline(deadline: Deadline | None) -> Deadline:
+        return (deadline or Deadline.never()).within(FILES_S, None if deadline else f"the {FILES_S:g} s of a transfer")
+
     async def upload(
         self, tar: bytes | Path | AsyncIterator[bytes], to: str = "/", *, deadline: Deadline | None = None
     ) -> None:
+        deadline = self._file_deadline(deadline)
         stream = self._open({"op": "upload", "to": self._inside(to), "timeout_s": self._limit(deadline)})
         try:
             async for piece in _pieces(tar):
-                await stream.write(piece)
+                await self._bounded(stream, stream.write(piece), deadline)
                 if stream.response.done():
                     break
             stream.end_input()
@@ -373,6 +349,7 @@ class SupervisedSandbox:
         self._check_files(f"upload to {to}", response, deadline)
 
     async def download(self, path: str, *, max_bytes: int = 1 << 26, deadline: Deadline | None = None) -> bytes:
+        deadline = self._file_deadline(deadline)
         stream = self._open(
             {"op": "download", "path": self._inside(path), "most": max_bytes, "timeout_s": self._limit(deadline)},
             gather=True,
@@ -380,7 +357,9 @@ class SupervisedSandbox:
         response = await self._answer(stream, deadline)
         if response.get("error") == "TooBig":
             raise EnvkitError(
-                f"download of {path}: {response['message']}", kind=FailureKind.SANDBOX_ERROR, boundary=Boundary.SANDBOX
+                _printable(f"download of {path}: {response['message']}"),
+                kind=FailureKind.SANDBOX_ERROR,
+                boundary=Boundary.SANDBOX,
             )
         self._check_files(f"download of {path}", response, deadline)
         return stream.taken()
@@ -388,6 +367,7 @@ class SupervisedSandbox:
     async def snapshot(
         self, paths: Sequence[str] = (FILESYSTEM, APPS_DATA), *, deadline: Deadline | None = None
     ) -> AsyncIterator[bytes]:
+        deadline = self._file_deadline(deadline)
         stream = self._open(
             {
                 "op": "snapshot",
@@ -397,7 +377,7 @@ class SupervisedSandbox:
             }
         )
         try:
-            while piece := await stream.read(_READ):
+            while piece := await self._bounded(stream, stream.read(_READ), deadline):
                 yield piece
             response = await self._answer(stream, deadline)
         finally:
@@ -416,7 +396,7 @@ class SupervisedSandbox:
                 kind=FailureKind.SANDBOX_ERROR,
                 boundary=Boundary.SANDBOX,
             )
-        message = f"{what}: {response.get('message', '')}"
+        message = _printable(f"{what}: {response.get('message', '')}")
         if kind == "FileNotFoundError":
             raise FileNotFoundError(response.get("errno", 2), message)
         if kind == "IsADirectoryError":
@@ -444,6 +424,11 @@ class SupervisedSandbox:
     async def ping(self) -> dict[str, Any]:
         """How many jobs and children the supervisor has; proof that it answers."""
         return await self._answer(self._open({"op": "ping"}), None, 10.0)
+
+
+def _printable(text: str) -> str:
+    """Without the lone surrogates of names that are not UTF-8, which no log and no JSON writer takes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _signal_name(number: int) -> str:

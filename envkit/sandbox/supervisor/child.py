@@ -153,6 +153,7 @@ def lead(
 ) -> NoReturn:
     """Runs in a forked child: starts a command and stays until nothing it started is left. Never returns."""
     code = 70
+    status = Status(status_fd)
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
         status = Status(_become_agent(confinement, stdin, stdout, stderr, status_fd))
@@ -167,6 +168,8 @@ def lead(
             os.chdir("/")
             _reap(status, pid)
         code = 0
+    except BaseException as error:  # noqa: BLE001 - the capture point: it becomes a record
+        status.send({"error": type(error).__name__, "message": str(error), "trace": _trace(error)})
     finally:
         os._exit(code)
 
@@ -251,19 +254,23 @@ def work(
     status_fd: int,
     function: Callable[[int, int], dict[str, Any]],
 ) -> NoReturn:
-    """Runs in a forked child: `function(stdin, stdout)`, whose value is the last record. Never returns.
+    """Runs in a forked child: `function(source, target)`, whose value is the last record. Never returns.
 
     An exception becomes a record {"error": type, "message": ..., "trace": ...}. The exit code is 1 when it leaves
     children behind, so that the supervisor looks for them.
     """
     code = 1
+    status = Status(status_fd)
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        status = Status(_become_agent(confinement, stdin, stdout, stderr, status_fd))
         gc.enable()
         try:
-            outcome = function(0, 1)
+            status = Status(_become_agent(confinement, stdin, stdout, stderr, status_fd))
+            # What the function prints is nobody's data: only the descriptor it is given leads out.
+            target = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 4)
+            os.dup2(2, 1)
+            outcome = function(0, target)
         except BaseException as error:  # noqa: BLE001 - the capture point: it becomes a record
             outcome = {"error": type(error).__name__, "message": str(error)[:65536], "trace": _trace(error)}
             for extra in ("errno", "filename"):

@@ -288,11 +288,11 @@ class Job:
         if self.finished:
             return
         leader_done = self.leader_status is not None and self._status_fd < 0
+        known = self.exit is not None or "ok" in self.record or "error" in self.record or "fail" in self.record
         if self._killing:
             if not (self.killed and leader_done):
                 return
         else:
-            known = self.exit is not None or "ok" in self.record or "error" in self.record or "fail" in self.record
             closed = all(output.fd < 0 for output in self.outputs)
             if not ((known or leader_done) and closed):
                 return
@@ -305,6 +305,9 @@ class Job:
         response.pop("pid", None)
         if self.exit is None and self.leader_status is not None:
             response["leader"] = child.exit_code(self.leader_status)
+            if response["leader"] >= 0 and not self._killing and not known:
+                response["error"] = "ChildFailed"
+                response["message"] = f"a child of the supervisor ended with {response['leader']} before it said why"
         response["timed_out"] = self.timed_out
         response["killed"] = self._killing
         dropped = []

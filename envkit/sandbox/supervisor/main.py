@@ -273,7 +273,7 @@ class Supervisor:
     def _op_kill_all(self, stream: int, request: dict[str, Any]) -> None:
         me = os.getpid()
         table = tree.processes()
-        count = sum(table[pid][1] for pid in tree.below({me}, table))
+        count = sum(table[pid][1] for pid in tree.below({me}, table) if pid not in self.children)
         self._kill_all.append((stream, count))
         if len(self._kill_all) == 1:
             self._step_kill_all()

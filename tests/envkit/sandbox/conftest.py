@@ -1,4 +1,4 @@
-"""Real sandboxes, as root and as an unprivileged user: `run(body)` gives `body` a started sandbox under each."""
+"""Real sandboxes, as root and as an unprivileged user: `run(body)` gives `body` a started sandbox."""
 
 from __future__ import annotations
 
@@ -88,18 +88,27 @@ def nobody_home() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=USERS)
-def run(request: pytest.FixtureRequest, nobody_home: str) -> Run:
-    """`run(body, **spec)`: starts a sandbox of that spec and awaits `body(sandbox)`."""
-
+def _runner(user: str, home: str) -> Run:
     def runner(body: Body, **spec: object) -> None:
         wanted = SandboxSpec(**spec)  # type: ignore[arg-type]
-        if request.param == "nobody":
-            _as_nobody(lambda: asyncio.run(_with_sandbox(body, wanted)), nobody_home)
+        if user == "nobody":
+            _as_nobody(lambda: asyncio.run(_with_sandbox(body, wanted)), home)
         else:
             asyncio.run(_with_sandbox(body, wanted))
 
     return runner
+
+
+@pytest.fixture(params=[pytest.param(user, marks=pytest.mark.slow if user == "nobody" else ()) for user in USERS])
+def run(request: pytest.FixtureRequest, nobody_home: str) -> Run:
+    """`run(body, **spec)`: starts a sandbox of that spec and awaits `body(sandbox)`. As nobody only among the slow."""
+    return _runner(request.param, nobody_home)
+
+
+@pytest.fixture(params=USERS)
+def run_as_each(request: pytest.FixtureRequest, nobody_home: str) -> Run:
+    """`run`, as each user every time: for what root and others do differently."""
+    return _runner(request.param, nobody_home)
 
 
 @pytest.fixture
@@ -109,6 +118,3 @@ def open_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="cgroups and the dropped user need root")

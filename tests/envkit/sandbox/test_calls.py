@@ -17,7 +17,9 @@ import os, sys, time
 loaded = os.getpid()
 calls = 0
 def echo(value): return value
-def where(): return {"cwd": os.getcwd(), "uid": os.getuid(), "home": os.environ["HOME"], "loaded": loaded, "pid": os.getpid()}
+def where():
+    place = {"cwd": os.getcwd(), "uid": os.getuid(), "home": os.environ["HOME"]}
+    return {**place, "loaded": loaded, "pid": os.getpid()}
 def count():
     global calls
     calls += 1
@@ -43,7 +45,7 @@ def loop():
     value = []; value.append(value); return value
 def huge(): return "x" * (70 << 20)
 def big(size): return "x" * size
-def talk(): print("hello"); os.write(1, b"garbage"); return 1
+def talk(): print("hello", flush=True); os.write(1, b"garbage"); sys.stderr.write("noise"); return 1
 def limits():
     import resource
     return [resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_FSIZE)[0]]
@@ -81,7 +83,7 @@ def test_values_come_back_as_they_went(run):
     run(body)
 
 
-def test_a_call_runs_as_the_agent_in_a_child_of_its_own(run):
+def test_a_call_runs_as_the_agent_in_a_child_of_its_own(run_as_each):
     async def body(sandbox):
         place = await sandbox.call(MODULE, "where", {})
         assert (place["cwd"], place["uid"], place["home"]) == ("/filesystem", 1000, "/home/agent")
@@ -90,9 +92,9 @@ def test_a_call_runs_as_the_agent_in_a_child_of_its_own(run):
         assert await sandbox.call(MODULE, "count", {}) == 1
         assert await sandbox.call(MODULE, "count", {}) == 1  # nothing stays
         assert await sandbox.call(MODULE, "limits", {}) == [100, 7 << 20]
-        assert await sandbox.call(MODULE, "descriptors", {}) == 5  # 0, 1, 2, the status pipe and the listing
+        assert await sandbox.call(MODULE, "descriptors", {}) == 6  # 0, 1, 2, the status and result pipes, the listing
 
-    run(body, open_files=100, file_mb=7)
+    run_as_each(body, open_files=100, file_mb=7)
 
 
 async def test_failures_are_named(sandbox):
@@ -106,18 +108,22 @@ async def test_failures_are_named(sandbox):
         with pytest.raises(InsideKilled, match="SIG") as killed:
             await sandbox.call(MODULE, function, {})
         assert killed.value.boundary is Boundary.POLICY
-    with pytest.raises(InsideError, match="no_such|AttributeError"):
+    with pytest.raises(InsideError, match="no_such"):
         await sandbox.call(MODULE, "no_such", {})
     with pytest.raises(InsideError, match="unexpected keyword"):
         await sandbox.call(MODULE, "echo", {"other": 1})
     assert await sandbox.call(MODULE, "echo", {"value": 1}) == 1
 
 
-@pytest.mark.parametrize("function", ["odd", "unset", "nested", "loop", "huge", "talk"])
+@pytest.mark.parametrize("function", ["odd", "unset", "nested", "loop", "huge"])
 async def test_results_that_are_no_values_are_the_modules_failure(sandbox, function):
     with pytest.raises(InsideError):
         await sandbox.call(MODULE, function, {})
     assert await sandbox.call(MODULE, "echo", {"value": 1}) == 1
+
+
+async def test_what_a_function_prints_does_not_get_into_its_result(sandbox):
+    assert await sandbox.call(MODULE, "talk", {}) == 1
 
 
 async def test_arguments_that_are_no_values_are_refused_here(sandbox):
@@ -162,7 +168,7 @@ async def test_an_agent_can_end_a_call_but_not_answer_for_it(sandbox):
         "    for name in os.listdir('/proc'):\n"
         "        if name.isdigit() and int(name) not in (1, os.getpid(), os.getppid()):\n"
         "            for fd in (1, 3):\n"
-        "                try: os.write(os.open(f'/proc/{name}/fd/{fd}', os.O_WRONLY), b'i\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07')\n"
+        "                try: os.write(os.open(f'/proc/{name}/fd/{fd}', os.O_WRONLY), b'i' + bytes(7) + bytes([7]))\n"
         "                except OSError: pass\n"
         "            try: os.kill(int(name), signal.SIGKILL)\n"
         "            except OSError: pass\n"

@@ -11,7 +11,7 @@ from envkit.deadline import Deadline
 from envkit.failure import CapabilityError, DeadlineExceeded
 
 
-def test_exit_codes_and_signals_are_reported(run):
+def test_exit_codes_and_signals_are_reported(run_as_each):
     async def body(sandbox):
         assert (await sandbox.exec(["true"])).exit_code == 0
         assert (await sandbox.exec(["sh", "-c", "exit 42"])).exit_code == 42
@@ -19,7 +19,7 @@ def test_exit_codes_and_signals_are_reported(run):
         assert (await sandbox.exec(["sh", "-c", "kill -KILL $$"])).exit_code == -signal.SIGKILL
         assert (await sandbox.exec(["python3", "-c", "import os; os.abort()"])).exit_code == -signal.SIGABRT
 
-    run(body)
+    run_as_each(body)
 
 
 def test_a_command_that_cant_be_started_is_a_result_with_the_reason(run):
@@ -120,7 +120,7 @@ def test_argv_survives_as_it_is(run):
     run(body)
 
 
-def test_a_command_inherits_no_descriptor_and_no_signal_setting(run):
+def test_a_command_inherits_no_descriptor_and_no_signal_setting(run_as_each):
     async def body(sandbox):
         listed = await sandbox.exec(["sh", "-c", "ls -l /proc/self/fd"])
         assert len([line for line in listed.stdout.splitlines() if b"->" in line]) == 4  # 0, 1, 2 and ls's own
@@ -131,7 +131,7 @@ def test_a_command_inherits_no_descriptor_and_no_signal_setting(run):
         assert int(fields[b"CapEff"], 16) == 0
         assert fields[b"NoNewPrivs"] == b"1"
 
-    run(body)
+    run_as_each(body)
 
 
 def test_twenty_commands_at_once_do_not_mix(run):

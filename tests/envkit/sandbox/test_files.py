@@ -150,7 +150,7 @@ async def test_a_damaged_tar_is_an_error_and_places_nothing_half(sandbox):
 
 async def test_upload_into_a_full_or_forbidden_place_names_the_member(provider):
     async with provider.create(SandboxSpec(disk_mb=2, file_mb=1)) as sandbox:
-        with pytest.raises(EnvkitError, match=r"many/2.*No space left|No space left"):
+        with pytest.raises(EnvkitError, match="No space left"):
             await sandbox.upload(tar_of(*((f"many/{i}", b"x" * 900_000) for i in range(5))), to="/filesystem")
         with pytest.raises(EnvkitError, match="Read-only"):
             await sandbox.upload(tar_of(("usr/bin/evil", b"x")), to="/")
@@ -173,10 +173,13 @@ def test_download_resolves_inside_and_refuses_what_is_no_file(run):
             await asyncio.wait_for(sandbox.download("/filesystem/f"), 10)
         with pytest.raises(EnvkitError):
             await sandbox.download("/filesystem/loop")
+        with pytest.raises(FileNotFoundError) as missing:
+            await sandbox.download("/filesystem/\udcff")
+        str(missing.value).encode()  # can be logged
         assert await sandbox.download("/filesystem/five", max_bytes=5) == b"12345"
         with pytest.raises(EnvkitError, match="larger than 4"):
             await sandbox.download("/filesystem/five", max_bytes=4)
-        with pytest.raises(EnvkitError, match="larger|not|denied"):
+        with pytest.raises(EnvkitError, match="Permission denied"):
             await sandbox.download("/proc/1/mem")
         with pytest.raises(EnvkitError, match="larger"):
             await sandbox.download("/bin/bash", max_bytes=10)
@@ -192,21 +195,24 @@ os.chdir(b'/filesystem')
 open('plain', 'w').write('plain'); os.chmod('plain', 0o640); os.utime('plain', (10**9, 10**9))
 open(b'\xff\xfe latin', 'w').write('raw'); os.mkdir(b'\xe9t\xe9'); open(b'\xe9t\xe9/\xff', 'w').close()
 open('new\nline\ttab', 'w').write('control')
-open('x' * 255, 'w').write('long'); os.makedirs('/'.join(['d' * 200] * 10)); open('/'.join(['d' * 200] * 10) + '/f', 'w').close()
+open('x' * 255, 'w').write('long')
+deep = '/'.join(['d' * 200] * 10); os.makedirs(deep); open(deep + '/f', 'w').close()
 os.mkfifo('fifo'); s = socket.socket(socket.AF_UNIX); s.bind('socket')
 open('secret', 'w').write('unreadable'); os.chmod('secret', 0)
 os.mkdir('closed'); open('closed/inner', 'w').write('inner'); os.chmod('closed', 0)
 os.mkdir('noread'); open('noread/inner', 'w').write('inner'); os.chmod('noread', 0o311)
 os.mkdir('nosearch'); open('nosearch/inner', 'w').write('inner'); os.chmod('nosearch', 0o644)
-os.symlink('/etc/passwd', 'out'); os.symlink('nowhere', 'dangling'); os.symlink('.', 'self'); os.symlink('y' * 300, 'far')
+os.symlink('/etc/passwd', 'out'); os.symlink('nowhere', 'dangling'); os.symlink('.', 'self')
+os.symlink('y' * 300, 'far')
 os.link('plain', 'hard')
 with open('sparse', 'wb') as f: f.seek(3 << 20); f.write(b'end')
-open('old', 'w').close(); os.utime('old', (-10**9, -10**9)); open('future', 'w').close(); os.utime('future', (2**35, 2**35))
+open('old', 'w').close(); os.utime('old', (-10**9, -10**9))
+open('future', 'w').close(); os.utime('future', (2**35, 2**35))
 open('suid', 'w').close(); os.chmod('suid', 0o4755)
 """
 
 
-def test_a_snapshot_copes_with_whatever_an_agent_made(run):
+def test_a_snapshot_copes_with_whatever_an_agent_made(run_as_each):
     async def body(sandbox):
         made = await sandbox.exec(["python3", "-c", ODDITIES])
         assert made.ok, made.stderr
@@ -239,7 +245,7 @@ def test_a_snapshot_copes_with_whatever_an_agent_made(run):
         first = b"".join([piece async for piece in sandbox.snapshot()])
         assert first == b"".join([piece async for piece in sandbox.snapshot()])
 
-    run(body)
+    run_as_each(body)
 
 
 async def test_a_snapshot_can_be_uploaded_into_another_sandbox_as_it_was(provider, sandbox):
@@ -258,11 +264,8 @@ async def test_a_snapshot_can_be_uploaded_into_another_sandbox_as_it_was(provide
 async def test_a_snapshot_that_would_be_too_big_is_the_agents_doing_and_found_out_first(provider):
     async with provider.create(SandboxSpec(max_snapshot_mb=1)) as sandbox:
         await sandbox.exec(["truncate", "-s", "2M", "sparse"])
-        got = 0
         with pytest.raises(SnapshotTooBig, match="1 MiB"):
-            async for piece in sandbox.snapshot():
-                got += len(piece)
-        assert got == 0
+            await anext(sandbox.snapshot())  # not one byte came
         await sandbox.exec(["rm", "sparse"])
         await sandbox.exec(["python3", "-c", "for i in range(3000): open(str(i), 'w').close()"])
         with pytest.raises(SnapshotTooBig):
@@ -284,14 +287,19 @@ async def test_a_snapshot_of_what_is_not_there_is_an_error(sandbox):
         await members_of(sandbox, "/filesystem", "/nowhere")
 
 
+@pytest.mark.slow
 async def test_a_file_that_changes_meanwhile_is_an_error_not_a_torn_copy(sandbox):
     grow = "import time\nf = open('log', 'ab', 0)\nwhile True: f.write(b'x' * 4096); time.sleep(0.0005)"
     await sandbox.exec(
         ["sh", "-c", f'head -c 30000000 /dev/zero > big; setsid python3 -c "{grow}" >/dev/null 2>&1 </dev/null &']
     )
-    with pytest.raises(EnvkitError, match="changed while|moved while"):
+
+    async def until_it_fails():
         for _ in range(20):
             await members_of(sandbox)
+
+    with pytest.raises(EnvkitError, match="while it was read"):
+        await until_it_fails()
     await sandbox.kill_all()
     assert "filesystem/log" in await members_of(sandbox)
 
@@ -318,7 +326,10 @@ async def test_file_work_has_deadlines(sandbox):
     with pytest.raises((DeadlineExceeded, TimeoutError)):
         await asyncio.wait_for(sandbox.upload(never(), to="/tmp"), 0.5)
     await sandbox.exec(["sh", "-c", "head -c 50000000 /dev/zero > big"])
-    stream = sandbox.snapshot(deadline=Deadline.after(0.3))
-    with pytest.raises(DeadlineExceeded):
-        async for _ in stream:
+
+    async def read_slowly():
+        async for _ in sandbox.snapshot(deadline=Deadline.after(0.3)):
             await asyncio.sleep(0.1)
+
+    with pytest.raises(DeadlineExceeded):
+        await read_slowly()

@@ -113,6 +113,7 @@ async def test_a_killed_sandbox_fails_pending_and_later_calls_at_once(provider, 
         assert await gone([outer, *inner]) == []
 
 
+@pytest.mark.slow
 async def test_a_supervisor_that_falls_silent_is_given_up(provider, monkeypatch):
     monkeypatch.setattr("envkit.sandbox.supervised.GRACE_S", 0.5)
     async with provider.create(SandboxSpec()) as sandbox:
@@ -160,9 +161,13 @@ async def test_no_bubblewrap_is_a_capability_error_with_the_remedy(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", ["bwrap: No permissions to create new namespace, likely because the kernel does not allow it",
-              "bwrap: setting up uid map: Permission denied", "bwrap: Creating new namespace failed: No space left on device"],
-)  # fmt: skip
+    "words",
+    [
+        "bwrap: No permissions to create new namespace, likely because the kernel does not allow it",
+        "bwrap: setting up uid map: Permission denied",
+        "bwrap: Creating new namespace failed: No space left on device",
+    ],
+)
 def test_a_machine_without_user_namespaces_gets_the_remedy(words):
     known = bwrap.diagnose(words)
     assert isinstance(known, CapabilityError)
@@ -170,6 +175,7 @@ def test_a_machine_without_user_namespaces_gets_the_remedy(words):
     assert bwrap.diagnose("bwrap: Can't find source path /x") is None
 
 
+@pytest.mark.slow
 async def test_many_sandboxes_start_and_stop_at_once(provider):
     async def one(number: int) -> bytes:
         async with provider.create(SandboxSpec(memory_mb=256)) as sandbox:
@@ -254,6 +260,23 @@ def test_collect_judges_owners_by_more_than_their_number(tmp_path, monkeypatch):
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "sandboxes")
     assert left == ["envkit-a", "envkit-c", "precious"]
     assert registry.collect("other") == []
+
+
+def group_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1]
+
+
+@pytest.mark.skipif(not (ROOT and os.access("/sys/fs/cgroup/unified", os.W_OK)), reason="needs a writable cgroup2")
+async def test_on_a_real_v2_hierarchy_children_move_into_the_agents_group():
+    """Through the host's descriptors, out of a user namespace and a cgroup namespace; limits need no part in it."""
+    provider = LocalProvider(office=False)
+    provider._layout = cgroup.Layout(v2=Path("/sys/fs/cgroup/unified"), v2_controllers=())
+    async with provider.create(SandboxSpec()) as sandbox:
+        await sandbox.spawn(["sleep", "1000"])
+        supervisor, leader, sleeper = descendants(sandbox.pid)
+        groups = [group_of(pid) for pid in (supervisor, leader, sleeper)]
+        assert groups == [f"0::/{sandbox.id}/{name}" for name in ("supervisor", "agent", "agent")]
+    assert sandbox.id not in os.listdir("/sys/fs/cgroup/unified")
 
 
 def test_doctor_names_what_it_found():

@@ -24,6 +24,7 @@ async def test_a_memory_bomb_is_killed_and_named(provider):
         assert (calm.stdout, calm.oom_killed) == (b"alive\n", False)
 
 
+@pytest.mark.slow
 @needs_root
 async def test_memory_in_many_processes_is_bounded_too(provider):
     spec = SandboxSpec(memory_mb=64, disk_mb=8, side_disk_mb=4)
@@ -35,18 +36,19 @@ async def test_memory_in_many_processes_is_bounded_too(provider):
         assert (await sandbox.exec(["true"])).ok
 
 
-def test_without_cgroups_one_process_still_can_not_take_more(run):
+def test_without_cgroups_one_process_still_can_not_take_more(run_as_each):
     async def body(sandbox):
-        if os.geteuid() == 0:
-            pytest.skip("cgroups are better")
-        result = await sandbox.exec(["python3", "-c", "bytearray(200 << 20)"])
-        assert b"MemoryError" in result.stderr
+        result = await sandbox.exec(["python3", "-c", "bytearray(400 << 20)"])
+        if os.geteuid() != 0:
+            assert b"MemoryError" in result.stderr
+        else:
+            assert result.exit_code == -9
+        assert (await sandbox.exec(["python3", "-c", "bytearray(50 << 20)"])).ok
 
-    if os.geteuid() != 0:
-        run(body, memory_mb=128)
+    run_as_each(body, memory_mb=128, disk_mb=8, side_disk_mb=4)
 
 
-def test_a_full_disk_is_an_error_and_nothing_else(run):
+def test_a_full_disk_is_an_error_and_nothing_else(run_as_each):
     async def body(sandbox):
         for place in ("/filesystem", "/.apps_data", "/tmp", "/home/agent", "/logs", "/dev/shm"):
             full = await sandbox.exec(["dd", "if=/dev/zero", f"of={place}/full", "bs=1M"], merge_stderr=True)
@@ -57,10 +59,10 @@ def test_a_full_disk_is_an_error_and_nothing_else(run):
         eat = await sandbox.exec(["python3", "-c", "x = bytearray(40 << 20); print(len(x))"])
         assert eat.ok  # the disks did not take the memory
 
-    run(body, disk_mb=20, side_disk_mb=10, memory_mb=64)
+    run_as_each(body, disk_mb=20, side_disk_mb=10, memory_mb=64)
 
 
-def test_a_file_beyond_its_limit_is_refused(run):
+def test_a_file_beyond_its_limit_is_refused(run_as_each):
     async def body(sandbox):
         write = (
             "f = open('big', 'wb')\ntry:\n    f.write(bytes(6 << 20)); f.flush()\nexcept OSError as e: print(e.errno)"
@@ -70,7 +72,7 @@ def test_a_file_beyond_its_limit_is_refused(run):
         assert not grow.ok
         assert (await sandbox.exec(["dd", "if=/dev/zero", "of=ok", "bs=1M", "count=4"])).ok
 
-    run(body, file_mb=5)
+    run_as_each(body, file_mb=5)
 
 
 def test_open_files_and_core_dumps(run):
@@ -81,29 +83,30 @@ def test_open_files_and_core_dumps(run):
     run(body, open_files=64)
 
 
-def test_processes_are_limited(run):
+def test_processes_are_limited(run_as_each):
     async def body(sandbox):
         script = (
             "import os, time\nn = 0\ntry:\n    while True:\n        n += 1\n        os.fork() or time.sleep(1000)\n"
         )
         script += "except OSError: print(n)\n"
-        result = await sandbox.exec(["python3", "-c", script], timeout_s=3)
+        result = await sandbox.exec(["python3", "-c", script], timeout_s=1.5)
         assert result.timed_out  # its children hold the output
         assert 20 <= int(result.stdout) <= 40
 
-    run(body, processes=40)
+    run_as_each(body, processes=40)
 
 
 @needs_root
 async def test_cpu_is_limited_roughly(provider):
     async with provider.create(SandboxSpec(cpus=0.25)) as sandbox:
-        burn = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
+        burn = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
         began = time.monotonic()
         result = await sandbox.exec(["python3", "-c", burn])
         used = float(result.stdout)
         assert used / (time.monotonic() - began) < 0.45
 
 
+@pytest.mark.slow
 @needs_root
 async def test_the_supervisor_answers_while_the_agent_burns_its_quota(provider):
     async with provider.create(SandboxSpec(cpus=0.5, processes=64)) as sandbox:
@@ -114,6 +117,7 @@ async def test_the_supervisor_answers_while_the_agent_burns_its_quota(provider):
         assert await sandbox.kill_all() >= 4
 
 
+@pytest.mark.slow
 async def test_many_small_files_count_as_memory_and_do_not_hurt_the_supervisor(provider):
     async with provider.create(SandboxSpec(memory_mb=64, disk_mb=8, side_disk_mb=4)) as sandbox:
         script = "import os\ntry:\n    for i in range(10**6): os.mkdir(str(i))\nexcept OSError as e: print(e.errno)"
