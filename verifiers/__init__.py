@@ -38,8 +38,10 @@ def preload() -> None:
     the recalculation engine, which would, is imported by the process that uses it."""
     from importlib import import_module
 
+    from envkit.verifiers.jail import warm
     from envkit.verifiers.kinds import JUDGES
 
+    warm()
     for module, _ in JUDGES.values():
         import_module(module)
     for module in (

@@ -124,9 +124,15 @@ class Context:
         """A file of the initial state, parsed. Raises `ReferenceFault`."""
         if self.initial is None:
             raise ReferenceFault("this check compares with the initial state, but the task has none")
+        key = ("initial:" + path, reader)
+        if key in self._models:
+            known: T = self._models[key]
+            return known
         self.phase("initial", path)
         try:
-            return reader(self.initial.read(path))
+            model = reader(self.initial.read(path))
+            self._models[key] = model
+            return model
         except Exception as error:
             raise ReferenceFault(f"initial state, /{path}: {type(error).__name__}: {error}") from error
         finally:

@@ -77,8 +77,10 @@ def test_mime_messages_are_decoded(judge: Judge) -> None:
         "Content-Transfer-Encoding: quoted-printable\n\n<p>Fee: =E2=82=AC5k</p><style>x</style>\n--q\n"
         'Content-Type: application/pdf; name="a.pdf"\nContent-Disposition: attachment; filename="a.pdf"\n\nxx\n--q--\n'
     )
-    check = 'kind = "mail"\nto = ["b@b.c"]\nsubject = "Grüße"\nattachments = ["a.pdf"]\n'
-    'number = {value = 5000, unit = "EUR"}'
+    check = (
+        'kind = "mail"\nto = ["b@b.c"]\nsubject = "Grüße"\nattachments = ["a.pdf"]\n'
+        'number = {value = 5000, unit = "EUR"}'
+    )
     assert judge(check, initial={}, final={MBOX: sent.encode()}).outcomes == "p"
 
 
