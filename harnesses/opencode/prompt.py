@@ -39,7 +39,8 @@ units, and name the files you made or changed. Keep it short.
   Date: {date}{turns}
 </env>
 
-Where the task has mail, chat or a calendar, they lie under {apps_data} as files that you can read and change:
+Where the task has mail, chat or a calendar, they lie under {apps_data} as files that you can read and change \
+(a README.md there, if any, says more):
 - mail: {apps_data}/mail/*.mbox, one mbox file with all messages; a message appended there counts as sent. Headers: \
 Message-ID, Date, From, To, Cc, Subject, and X-Attachments with the paths of attached files.
 - chat: {apps_data}/chat/Groups/<space>/messages.json and group_info.json, people under {apps_data}/chat/Users.

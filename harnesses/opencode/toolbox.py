@@ -99,25 +99,28 @@ class Toolbox:
             return Answer("command contains a NUL character, which no shell accepts; nothing was run.", is_error=True)
         asked_s = arguments["timeout"] / 1000 if "timeout" in arguments else self._options.bash_default_timeout_s
         timeout_s = min(asked_s, budget_s)
+        folder = self._folder(arguments.get("workdir"))
         result = await self._sandbox.exec(
             ["bash", "-c", command],
             env=_BASH_ENV,
-            cwd=self._folder(arguments.get("workdir")),
+            cwd=folder,
             deadline=self._deadline,
             timeout_s=timeout_s,
             output_cap=self._options.bash_output_keep_bytes,
             keep="tail",
             merge_stderr=True,
         )
-        if result.exit_code in (126, 127) and result.stderr:  # merged output leaves stderr to the sandbox's own reasons
-            reason = result.stderr.decode("utf-8", "replace").strip()
-            return Answer(f"The command could not be started: {reason}", is_error=True)
+        if result.exit_code == 126 and "workdir" in arguments and not await self._is_folder(folder):
+            return Answer(f"The command could not be started: there is no folder {folder}.", is_error=True)
         return Answer(await self._shown(result) + self._remarks(result, asked_s, timeout_s))
 
     def _folder(self, workdir: str | None) -> str:
         if not workdir:
             return FILESYSTEM
         return workdir if workdir.startswith("/") else f"{FILESYSTEM}/{workdir}"
+
+    async def _is_folder(self, path: str) -> bool:
+        return (await self._sandbox.exec(["test", "-d", path], deadline=self._deadline, timeout_s=30.0)).ok
 
     async def _shown(self, result: ExecResult) -> str:
         text = result.stdout.decode("utf-8", "replace")
