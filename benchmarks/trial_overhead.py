@@ -151,12 +151,9 @@ def bare(commands: list[str], work: Path, mounts: list[str]) -> None:
     shutil.rmtree(work / "filesystem", ignore_errors=True)
     (work / "filesystem").mkdir(parents=True)
     (work / "filesystem" / "notes.txt").write_text("some notes\n" * 50)
+    program = [*mounts, "--bind", str(work / "filesystem"), "/filesystem", "--chdir", "/filesystem", "bash", "-c"]
     for command in commands:
-        done = subprocess.run(
-            [*mounts, "--bind", str(work / "filesystem"), "/filesystem", "--chdir", "/filesystem"]
-            + ["bash", "-c", command],
-            capture_output=True,
-        )
+        done = subprocess.run([*program, command], capture_output=True)
         if done.returncode:
             raise SystemExit(f"bare bubblewrap failed at {command!r}: {done.stderr.decode(errors='replace')}")
 

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from typing import Any
 from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
 from envkit.pack import TaskPack
 from envkit.plugins import Group
+from envkit.trial.server import own_folder
 
 __all__ = ["ChildExit", "ForkServer"]
 
@@ -139,6 +141,7 @@ class ForkServer:
         self._count = 0
         self._starting = asyncio.Lock()
         self._closed = False
+        self._folder: Path | None = None
         self.info: dict[str, Any] = {}
 
     async def __aenter__(self) -> ForkServer:
@@ -167,8 +170,7 @@ class ForkServer:
             await self._launch()
 
     async def _launch(self) -> None:
-        if self._process is not None:
-            await asyncio.to_thread(self._process.wait)  # a server that died; its children are gone before we go on
+        await self._bury()
         ours, theirs = socket.socketpair()
         lease_read, lease_write = os.pipe2(os.O_CLOEXEC)
         environment = dict(os.environ)
@@ -191,6 +193,7 @@ class ForkServer:
             os.close(lease_read)
             if log is not None:
                 log.close()
+        self._folder = own_folder(self._process.pid)
         if self._lease is not None:
             os.close(self._lease)
         self._lease = lease_write
@@ -280,11 +283,18 @@ class ForkServer:
                 await asyncio.to_thread(self._process.wait, patience_s)
             except subprocess.TimeoutExpired:
                 self.kill()
-                await asyncio.to_thread(self._process.wait)
+            await self._bury()
         if self._listener is not None:
             self._listener.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._listener
+
+    async def _bury(self) -> None:
+        """Waits for a server that was killed, and removes what it could not: its children died with it."""
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, True)
 
     def kill(self) -> None:
         """Kills the server at once; the kernel kills its children."""

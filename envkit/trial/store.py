@@ -233,7 +233,7 @@ class RunStore:
         return max(self._attempt_numbers(trial_id), default=0) + 1
 
     def drop_snapshots(self, trial_id: str) -> None:
-        """Removes final states that killed attempts left beside their logs: they may be large, and nothing reads them."""
+        """Removes the final states that killed attempts left beside their logs: large, and nothing reads them."""
         for number in self._attempt_numbers(trial_id):
             for name in ("final.tar", "final.partial"):
                 (self.trial_folder(trial_id) / f"attempt-{number}" / "logs" / name).unlink(missing_ok=True)

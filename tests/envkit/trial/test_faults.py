@@ -50,6 +50,7 @@ async def test_trial_process_killed(tmp_path: Path, make_task: MakeTask, leftove
     assert_failed(result, FailureKind.TRIAL_DIED)
     assert "SIGKILL" in (result.failure.message if result.failure else "")
     assert leftovers.sandboxes == 1
+    assert leftovers.processes_seen > 0
     leftovers.assert_none_within(5)
 
 

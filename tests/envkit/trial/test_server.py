@@ -130,6 +130,7 @@ async def test_children_of_a_killed_server_die_and_the_next_run_starts_another(t
         assert await until(lambda: gone(int((tmp_path / "pid").read_text())))
         assert (await forks.run({"do": "exit", "code": 3}, limit_s=30)).code == 3
         assert forks.pid != first
+        assert not list(temp_root().glob(f"{first}-*"))
 
 
 CALLER = """

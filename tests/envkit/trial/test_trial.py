@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_fixtures import Leftovers, run_job, run_one, spec_for
+from trial_fixtures import SOLVE, Leftovers, run_job, run_one, spec_for
 
+from envkit import registry
 from envkit.failure import Boundary, FailureKind
 from envkit.trial.result import AttemptResult, Plugin, Status, TrialResult
 
@@ -109,3 +111,48 @@ async def test_secrets_of_the_host_are_nowhere_in_the_run(
     for path in (tmp_path / "run").rglob("*"):
         if path.is_file():
             assert b"acme-0123456789-secret" not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+async def test_missing_outcomes_are_tried_again_and_end_as_unscored_with_bounds(
+    tmp_path: Path, make_task: MakeTask
+) -> None:
+    spec = spec_for(make_task(metadata='verifier = "sabotage:UndecidedVerifier"'), "noop")
+    result = await run_one(tmp_path / "run", spec, retries={FailureKind.JUDGE_UNREACHABLE: 1})
+    assert (result.status, result.reward, result.lower, result.upper) == (Status.UNSCORED, None, 0.5, 1.0)
+    assert result.failure is not None
+    assert result.failure.kind is FailureKind.JUDGE_UNREACHABLE
+    assert result.verdict is not None
+    assert len(result.attempts) == 2
+
+
+@pytest.mark.slow
+async def test_a_task_of_several_steps_has_a_verdict_for_each(tmp_path: Path, make_task: MakeTask) -> None:
+    task = make_task()
+    for name in ("first", "second"):
+        step = task / "steps" / name
+        (step / "solution").mkdir(parents=True)
+        shutil.copytree(task / "tests", step / "tests")
+        (step / "instruction.md").write_text(f"Do the {name} thing.\n")
+        (step / "solution" / "solve.sh").write_text(SOLVE if name == "second" else "true\n")
+    for name in ("tests", "solution"):
+        shutil.rmtree(task / name)
+    (task / "instruction.md").unlink()
+    with (task / "task.toml").open("a") as file:
+        file.write('[[steps]]\nname = "first"\n[[steps]]\nname = "second"\n')
+    result = await run_one(tmp_path / "run", spec_for(task))
+    assert (result.status, result.reward) == (Status.SCORED, 0.5), result.failure
+    rewards = [(step.name, step.verdict.reward if step.verdict else None) for step in result.steps]
+    assert rewards == [("first", 0.0), ("second", 1.0)]
+
+
+@pytest.mark.slow
+async def test_a_pack_registered_in_this_process_is_known_to_its_trials(tmp_path: Path, make_task: MakeTask) -> None:
+    make_task("one")
+    registry.register("acme", tmp_path / "tasks")
+    try:
+        outcome = await run_job(tmp_path / "run", [spec_for(Path("one")).model_copy(update={"task": "acme/one"})])
+    finally:
+        registry.unregister("acme")
+    assert outcome.results[0].reward == 1.0, outcome.results[0].failure
+    assert outcome.results[0].task_id == "acme/one"

@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from envkit.failure import Boundary, Failure, FailureKind
 from envkit.messages import AssistantMessage, Observation, ToolCall
 from envkit.policy.base import PolicyContext
 from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.local import LocalProvider
-from envkit.verifier import Verdict, VerifyRequest
+from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 
 
 class _Policy:
@@ -204,6 +205,18 @@ def descendants(root: int) -> list[int]:
         frontier = [pid for pid, parent in parents.items() if parent in frontier]
         found += frontier
     return found
+
+
+class UndecidedVerifier(RaisingVerifier):
+    """One criterion passes, the judge of the other can't be reached."""
+
+    async def verify(self, request: VerifyRequest) -> Verdict:
+        failure = Failure.of(FailureKind.JUDGE_UNREACHABLE, Boundary.JUDGE, "no answer from the judge")
+        criteria = (
+            Criterion(id="file", outcome=Outcome.PASSED, score=1.0),
+            Criterion(id="tone", outcome=Outcome.MISSING, failure=failure),
+        )
+        return Verdict(criteria=criteria, reward=None, lower=0.5, upper=1.0, verifier="undecided")
 
 
 class ReadyVerifier(RaisingVerifier):

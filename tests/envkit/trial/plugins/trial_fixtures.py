@@ -102,6 +102,11 @@ class Leftovers:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
+    @property
+    def processes_seen(self) -> int:
+        """Processes that were seen inside sandboxes: with none, their absence afterwards says nothing."""
+        return len(self._pids)
+
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
