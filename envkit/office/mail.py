@@ -7,13 +7,13 @@ and not stored, but real MIME attachments are read too. Used by verifiers, the d
 from __future__ import annotations
 
 import email
-import email.policy
+import email.errors
+import email.header
 import email.utils
 import html
 import re
 from dataclasses import dataclass
-from email.message import EmailMessage
-from typing import Any
+from email.message import Message as RawMessage
 
 from envkit.office.problem import Problem, Unreadable
 
@@ -77,8 +77,8 @@ def read_mbox(data: bytes) -> tuple[Message, ...]:
 
 def read_message(content: bytes) -> Message:
     """Reads one message (an eml file). Never raises for odd headers: what can't be decoded is kept as it is."""
-    message = email.message_from_bytes(content, policy=email.policy.default)
-    assert isinstance(message, EmailMessage)
+    # The modern policy would decode headers by itself, at ten times the cost, and raises on some malformed ones.
+    message = email.message_from_bytes(content)
     real = tuple(name for part in message.walk() if (name := _attachment_name(part)))
     declared = tuple(p.strip() for p in _header(message, "X-Attachments").split(",") if p.strip())
     return Message(
@@ -98,31 +98,37 @@ def read_message(content: bytes) -> Message:
     )
 
 
-def _header(message: EmailMessage, name: str) -> str:
-    """All values of a header, joined. The standard parser raises on some malformed ones; then the raw text is taken."""
+def _raw(message: RawMessage, name: str) -> str:
+    """All values of a header as they are written, unfolded, joined. Addresses are read from these."""
+    values = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
+    plain = [v.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for v in values]
+    return ", ".join(" ".join(value.split()) for value in plain)
+
+
+def _header(message: RawMessage, name: str) -> str:
+    """The same, with encoded words decoded."""
+    return _decoded(_raw(message, name))
+
+
+def _decoded(text: str) -> str:
+    if "=?" not in text:
+        return text
     try:
-        return ", ".join(str(value) for value in message.get_all(name, []))
-    except (ValueError, IndexError, AttributeError, TypeError, LookupError):
-        return _raw(message, name)
+        return str(email.header.make_header(email.header.decode_header(text)))
+    except (email.errors.HeaderParseError, LookupError, ValueError):
+        return text
 
 
-def _raw(message: EmailMessage, name: str) -> str:
-    """All values of a header as they are written, unfolded. Addresses are read from these: the standard parser gives
-    up on what follows an odd separator."""
-    raw = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
-    return ", ".join(" ".join(value.split()) for value in raw)
-
-
-def _attachment_name(part: Any) -> str:
+def _attachment_name(part: RawMessage) -> str:
     if part.is_multipart():
         return ""
     try:
-        return part.get_filename() or ""
-    except (ValueError, IndexError, AttributeError, TypeError, LookupError):
+        return _decoded(part.get_filename() or "")
+    except (ValueError, LookupError, TypeError, AttributeError):
         return ""
 
 
-def _body(message: EmailMessage) -> str:
+def _body(message: RawMessage) -> str:
     plain: list[str] = []
     rich: list[str] = []
     for part in message.walk():
@@ -139,7 +145,7 @@ def _body(message: EmailMessage) -> str:
         except (UnicodeDecodeError, LookupError):
             text = data.decode("utf-8", errors="replace")
         (plain if kind == "text/plain" else rich).append(text)
-    if plain and message.get("X-Body-Format", "").strip().lower() == "html":
+    if plain and _raw(message, "X-Body-Format").lower() == "html":
         return html_to_text("\n".join(plain))
     return "\n".join(plain) if any(p.strip() for p in plain) else html_to_text("\n".join(rich))
 
