@@ -45,6 +45,7 @@ class TaskEntry:
 WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
     "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
+    "tarrant-moss": WorldEntry("tarrant_moss", "law", "train", "Tarrant Moss LLP, commercial law firm in Bristol"),
     "calder-lane": WorldEntry(
         "calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"
     ),
@@ -88,4 +89,14 @@ TASKS: dict[str, TaskEntry] = {
     ),
     "lender-log-update": TaskEntry("morven", "medium", "edited-file", ("xlsx", "mail"), 15),
     "lender-call-event": TaskEntry("morven", "easy", "message", ("calendar", "chat", "mail"), 10),
+    "osterley-termination-notice": TaskEntry("tarrant-moss", "easy", "answer", ("docx", "pdf"), 8),
+    "brightwater-liability-cap": TaskEntry("tarrant-moss", "hard", "answer", ("docx", "pdf", "xlsx", "mail"), 35),
+    "chippenham-break-notice": TaskEntry("tarrant-moss", "hard", "answer", ("pdf", "docx", "csv", "mail"), 30),
+    "pellow-key-dates": TaskEntry(
+        "tarrant-moss", "hard", "new-file", ("xlsx", "docx", "pdf", "csv", "mail", "chat"), 75
+    ),
+    "amendment-two-conform": TaskEntry("tarrant-moss", "hard", "edited-file", ("docx", "pdf", "mail"), 40),
+    "corrigan-privilege-log": TaskEntry("tarrant-moss", "hard", "new-file", ("csv", "pdf", "xlsx", "mail", "chat"), 90),
+    "charge-out-rates-2026": TaskEntry("tarrant-moss", "medium", "edited-file", ("xlsx", "mail", "chat"), 15),
+    "hallmark-exchange-mail": TaskEntry("tarrant-moss", "medium", "message", ("pdf", "csv", "mail"), 20),
 }

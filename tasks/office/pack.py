@@ -31,7 +31,7 @@ class OfficePack:
     name = "office"
     version = VERSION
 
-    def splits(self) -> Sequence[str]:
+    def splits(self) -> tuple[str, ...]:
         return ("train", "eval")
 
     def ids(self, split: str | None = None) -> Sequence[str]:

@@ -383,20 +383,19 @@ FEE = {
     "rate": 0.0110,
     "above": 0.0300,
     "minimum": 2.0,
-    "retainer": 40000,
-    "credit_from": date(2026, 1, 1),
-}
+}  # tiers and minimum in USD million
+RETAINER, CREDITED_FROM = 40000, date(2026, 1, 1)
 RETAINERS = tuple(
-    (date(2025 + (m > 12), (m - 1) % 12 + 1, 1), 40000) for m in range(9, 16)
+    (date(2025 + (m > 12), (m - 1) % 12 + 1, 1), RETAINER) for m in range(9, 16)
 )  # September 2025 to March 2026
 
 
 def fee(value_m: float, amended: bool = True) -> float:
     """Success fee in USD: tiers of transaction value, at least the minimum, less the retainers that are credited."""
     tier = FEE["tier_new"] if amended else FEE["tier"]
-    gross = min(value_m, tier) * FEE["rate"] + max(0.0, value_m - tier) * FEE["above"]  # type: ignore[type-var, operator]
-    gross = max(gross, FEE["minimum"])  # type: ignore[type-var]
-    credit = sum(a for d, a in RETAINERS if d >= FEE["credit_from"]) if amended else sum(a for _, a in RETAINERS)  # type: ignore[operator]
+    gross = min(value_m, tier) * FEE["rate"] + max(0.0, value_m - tier) * FEE["above"]
+    gross = max(gross, FEE["minimum"])
+    credit = sum(a for d, a in RETAINERS if d >= CREDITED_FROM or not amended)
     return gross * 1e6 - credit
 
 

@@ -161,12 +161,16 @@ TERMS = (
     Terms("Etive Pension Fund", "Institution", 120.0, 3.95, 0.00, 1.00, 0.50, 7, 4.50, "Fixed for the whole term"),
     Terms("Fairholm Bank", "Bank", 120.0, 3.50, 0.00, 2.10, 0.00, 5, 4.00, "Club deal, hold of 60"),
 )
-IMPROVED = ("Banca Lariana", {"margin": 3.40, "fee": 1.60})
+IMPROVED, BETTER_MARGIN, BETTER_FEE = "Banca Lariana", 3.40, 1.60
 GONE = "Fairholm Bank"
 
 
 def corrected_terms() -> tuple[Terms, ...]:
-    return tuple(replace(t, **IMPROVED[1]) if t.lender == IMPROVED[0] else t for t in TERMS if t.lender != GONE)
+    return tuple(
+        replace(t, margin=BETTER_MARGIN, fee=BETTER_FEE) if t.lender == IMPROVED else t
+        for t in TERMS
+        if t.lender != GONE
+    )
 
 
 def ranked_terms(enough: bool = True) -> list[Terms]:

@@ -221,7 +221,7 @@ def ranking(projects: tuple[Project, ...]) -> list[tuple[Project, bool]]:
 
 # The tender of Aalsund ------------------------------------------------------------------------------------------------
 
-TENDER = {"deadline_old": datetime(2026, 2, 20, 12, 0), "deadline": datetime(2026, 2, 27, 10, 0), "discount": 0.12}
+DEADLINE, DISCOUNT = datetime(2026, 2, 27, 10, 0), 0.12  # the deadline in local time, as moved by the second addendum
 LIST_RATES = {"A": 2150, "B": 1780, "C": 1420, "D": 1080}  # DKK an hour, list of 2026
 LIST_RATES_2025 = {"A": 2080, "B": 1720, "C": 1375, "D": 1040}
 CEILINGS_OLD = {"A": 1850, "B": 1600, "C": 1200, "D": 950}
@@ -255,7 +255,7 @@ def hours_by_category(corrected: bool = True) -> dict[str, int]:
 def offered_rates(corrected: bool = True) -> dict[str, float]:
     """List less discount, rounded down to whole kroner, and never above the ceiling."""
     ceilings = CEILINGS if corrected else CEILINGS_OLD
-    return {c: float(min(int(LIST_RATES[c] * (1 - TENDER["discount"]) + 1e-9), ceilings[c])) for c in "ABCD"}  # type: ignore[operator]
+    return {c: float(min(int(LIST_RATES[c] * (1 - DISCOUNT) + 1e-9), ceilings[c])) for c in "ABCD"}
 
 
 # Budget of project Fjord ----------------------------------------------------------------------------------------------

@@ -39,17 +39,18 @@ def number(value: float, **rules: Any) -> dict[str, Any]:
     return {"value": value, **rules}
 
 
-def check(kind: str, id: str, description: str, /, *, weight: float = 1.0, gate: bool = False, **keys: Any) -> Check:
-    """A check of any kind. A key that is a Python word is written with an underscore behind: `from_`, `except_`."""
-    out: Check = {"id": id, "kind": kind, "description": description, "weight": weight}
-    if gate:
-        out["gate"] = True
+def check(kind: str, id: str, description: str, /, **keys: Any) -> Check:
+    """A check of any kind; `weight` (1) and `gate` (false) are keys like the others.
+
+    A key that is a Python word is written with an underscore behind: `from_`, `except_`.
+    """
+    out: Check = {"id": id, "kind": kind, "description": description, "weight": 1.0}
     return out | {key.rstrip("_"): value for key, value in keys.items()}
 
 
-def answer(id: str, description: str, /, *, weight: float = 1.0, **keys: Any) -> Check:
+def answer(id: str, description: str, /, **keys: Any) -> Check:
     """A check of the final answer."""
-    return check("answer", id, description, weight=weight, **keys)
+    return check("answer", id, description, **keys)
 
 
 def keep(kind: str, id: str, description: str, /, **keys: Any) -> Check:

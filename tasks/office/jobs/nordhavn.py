@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 
 from envkit.tasks.office.facts import nordhavn as facts
 from envkit.tasks.office.jobs.job import Job, answer, check, keep, number, untouched
@@ -31,8 +31,7 @@ def jobs() -> dict[str, Job]:
 
 
 def _deadline() -> Job:
-    d = facts.TENDER["deadline"]
-    assert isinstance(d, datetime)
+    d = facts.DEADLINE
     return Job(
         """
 By what date and time (local time) must our bid for tender 2026/017 of Aalsund Kommune be handed in, as things stand today, and through

@@ -94,7 +94,7 @@ def document(
                         run.font.size = Pt(9)
                 doc.add_paragraph()
             case Break():
-                doc.add_page_break()
+                doc.add_page_break()  # type: ignore[no-untyped-call]
     buffer = io.BytesIO()
     doc.save(buffer)
     return freeze(buffer.getvalue(), when)

@@ -116,7 +116,7 @@ def _chart(page: Any, chart: Chart, left: float, width: float) -> None:
     from pptx.enum.chart import XL_CHART_TYPE
     from pptx.util import Inches
 
-    data = CategoryChartData()
+    data: Any = CategoryChartData()  # type: ignore[no-untyped-call]
     data.categories = list(chart.categories)
     for name, values in chart.series:
         data.add_series(name, list(values))

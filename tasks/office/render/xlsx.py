@@ -62,8 +62,8 @@ def workbook(
     sheets: Sequence[Sheet], *, title: str, author: str, when: datetime, names: Mapping[str, str] | None = None
 ) -> bytes:
     """Renders the sheets, in order; `names` are defined names (`{"FX_EUR": "=Rates!$B$3"}`)."""
-    import xlsxwriter
-    from xlsxwriter.utility import xl_rowcol_to_cell
+    import xlsxwriter  # type: ignore[import-untyped]
+    from xlsxwriter.utility import xl_rowcol_to_cell  # type: ignore[import-untyped]
 
     buffer = io.BytesIO()
     book = xlsxwriter.Workbook(buffer, {"in_memory": True, "remove_timezone": True, "use_future_functions": True})

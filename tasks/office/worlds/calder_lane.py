@@ -217,7 +217,7 @@ def _working_capital() -> bytes:
         [Bold("Balance sheet items by month end")],
         ["USD thousand, as reported. Liabilities as positive numbers."],
         [],
-        head,
+        [*head],
     ]
     rows += [
         [

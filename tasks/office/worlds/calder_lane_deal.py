@@ -62,7 +62,7 @@ def _engagement() -> bytes:
             ),
             pdf.Heading("2 Retainer"),
             pdf.Para(
-                f"USD {fee['retainer']:,} a month, due on the first day of each month from 1 September 2025. All retainers paid are credited against the success fee."
+                f"USD {facts.RETAINER:,} a month, due on the first day of each month from 1 September 2025. All retainers paid are credited against the success fee."
             ),
             pdf.Heading("3 Success fee"),
             pdf.Para("On closing the Company pays a success fee on transaction value:"),

@@ -16,6 +16,7 @@ from envkit.tasks.office.render import pdf
 from envkit.tasks.office.render.docx import Bullets, H, Numbered, P, Table, document
 from envkit.tasks.office.render.xlsx import Bold, F, Sheet, workbook
 from envkit.tasks.office.worldfiles import WorldFiles
+from envkit.tasks.office.worlds import harrow_pike_finance as finance
 from envkit.tasks.office.worlds import harrow_pike_lantern as lantern
 from envkit.tasks.office.worlds import harrow_pike_messages as messages
 
@@ -31,7 +32,7 @@ def build() -> WorldFiles:
     world = WorldFiles(OWNER, facts.NOW)
     world.file("Finance/Rate card FY26.pdf", _rate_card("FY26", "1 April 2025", facts.RATES_FY26))
     world.file("Finance/Archive/Rate card FY25.pdf", _rate_card("FY25", "1 April 2024", facts.RATES_FY25))
-    world.file("Finance/Invoice ledger FY26.xlsx", _ledger())
+    world.file("Finance/Invoice ledger FY26.xlsx", finance.ledger())
     world.file("Finance/Expense policy.docx", _expense_policy())
     world.file("Finance/Expenses Q3 FY26.csv", _expenses())
     world.file("People/Staff list January 2026.xlsx", _staff())
@@ -48,11 +49,6 @@ def build() -> WorldFiles:
     return world
 
 
-def serial(day: date) -> int:
-    """A date as a workbook counts it."""
-    return (day - date(1899, 12, 30)).days
-
-
 def _rate_card(year: str, since: str, rates: dict[str, int]) -> bytes:
     rows = [["Grade", "Code", "Day rate (GBP)", "Half day (GBP)"]]
     rows += [[facts.GRADES[g], g, f"{rate:,}", f"{rate / 2:,.0f}"] for g, rate in rates.items()]
@@ -60,137 +56,34 @@ def _rate_card(year: str, since: str, rates: dict[str, int]) -> bytes:
         [
             pdf.Columns(2),
             pdf.Heading(f"Rate card {year}", 0),
-            pdf.Para(f"Standard day rates in pounds sterling, excluding VAT, for work done on or after {since}. They replace all earlier cards."),
+            pdf.Para(
+                f"Standard day rates in pounds sterling, excluding VAT, for work done on or after {since}. They replace all earlier cards."
+            ),
             pdf.Rows(rows, "llrr", (34, 14, 26, 26)),
             pdf.Heading("How the rates are used"),
-            pdf.Para("<b>1. Day.</b> A day is 7.5 hours. Hours are charged pro rata: hours divided by 7.5, times the day rate. Nothing is rounded before the invoice line."),
-            pdf.Para("<b>2. Precedence.</b> A rate agreed in an engagement's contract, or in a signed change order, comes before this card for the work and the period it names. Drafts change nothing."),
-            pdf.Para("<b>3. Billable.</b> Only hours entered on a client code and flagged billable are charged. Travel is entered on the client code and flagged non-billable."),
-            pdf.Para("<b>4. Foreign currency.</b> Engagements in euro or dollar are priced in their contracts; this card is not converted."),
+            pdf.Para(
+                "<b>1. Day.</b> A day is 7.5 hours. Hours are charged pro rata: hours divided by 7.5, times the day rate. Nothing is rounded before the invoice line."
+            ),
+            pdf.Para(
+                "<b>2. Precedence.</b> A rate agreed in an engagement's contract, or in a signed change order, comes before this card for the work and the period it names. Drafts change nothing."
+            ),
+            pdf.Para(
+                "<b>3. Billable.</b> Only hours entered on a client code and flagged billable are charged. Travel is entered on the client code and flagged non-billable."
+            ),
+            pdf.Para(
+                "<b>4. Foreign currency.</b> Engagements in euro or dollar are priced in their contracts; this card is not converted."
+            ),
             pdf.Heading("Discounts"),
-            pdf.Para("Discounts are granted per engagement by the partner in charge and are stated in the contract. They apply to fees, never to expenses. Volume discounts across engagements were withdrawn on 1 April 2024."),
+            pdf.Para(
+                "Discounts are granted per engagement by the partner in charge and are stated in the contract. They apply to fees, never to expenses. Volume discounts across engagements were withdrawn on 1 April 2024."
+            ),
             pdf.Para("Questions: Gwen Talbot, Finance."),
         ],
-        title=f"Rate card {year}", author=FIRM, letterhead=FIRM, footer=f"Internal - rate card {year}",
-    )  # fmt: skip
-
-
-INVOICE_HEAD = (
-    "Invoice", "Issued", "Engagement", "Client", "Currency", "Net", "VAT rate", "VAT", "Gross", "Terms (days)", "Due",
-    "Paid on", "Status", "Open, GBP", "Bank charges",
-)  # fmt: skip
-FX_MONTHS = tuple(facts.FX)
-
-
-def open_gbp(bill: facts.Bill) -> float:
-    """What is open of an invoice in GBP at the closing rate of December 2025."""
-    rate = 1.0 if bill.currency == "GBP" else facts.FX["2025-12"][bill.currency]
-    return 0.0 if bill.paid else round(bill.gross * rate, 2)
-
-
-def _ledger() -> bytes:
-    clients = {e.code: e.client for e in facts.ENGAGEMENTS}
-    rows: list[list[object]] = [
-        [Bold("Invoice ledger FY26")],
-        ["Open amounts are gross, in GBP, at the December 2025 closing rate (sheet FX)."],
-        [],
-        list(INVOICE_HEAD),
-    ]
-    for n, bill in enumerate(facts.INVOICES, start=5):
-        rows.append([
-            bill.number, bill.issued, bill.code, clients[bill.code], bill.currency, bill.net, bill.vat_rate,
-            F(f"=ROUND(F{n}*G{n},2)", round(bill.gross - bill.net, 2)), F(f"=F{n}+H{n}", bill.gross), bill.terms,
-            F(f"=B{n}+J{n}", serial(bill.due)), bill.paid, F(f'=IF(L{n}="","Open","Paid")', "Paid" if bill.paid else "Open"),
-            F(f'=IF(M{n}="Open",ROUND(I{n}*IF(E{n}="EUR",FX!$B$8,IF(E{n}="USD",FX!$C$8,1)),2),0)', open_gbp(bill)), None,
-        ])  # fmt: skip
-    last = 4 + len(facts.INVOICES)
-    rows.append([])
-    total = round(sum(map(open_gbp, facts.INVOICES)), 2)
-    rows.append([Bold("Total open"), *[None] * 12, Bold(F(f"=SUM(N5:N{last})", total))])
-    credits: list[list[object]] = [
-        [Bold("Credit notes FY26")],
-        ["One line per credit note; VAT and gross as formulas; all in GBP."],
-        [],
-        ["Credit note", "Date", "Invoice", "Client", "Net", "VAT", "Gross", "Reason"],
-        [
-            "CN-0017",
-            date(2025, 10, 20),
-            "INV-0281",
-            clients["HP-2419"],
-            1800.0,
-            F("=ROUND(E5*0.2,2)", 360.0),
-            F("=E5+F5", 2160.0),
-            "Workshop cancelled, settled with payment",
-        ],
-        [
-            "CN-0018",
-            date(2025, 11, 24),
-            "INV-0287",
-            clients["HP-2417"],
-            940.5,
-            F("=ROUND(E6*0.2,2)", 188.1),
-            F("=E6+F6", 1128.6),
-            "Hotel booked twice, settled with payment",
-        ],
-    ]
-    fx: list[list[object]] = [
-        [Bold("Month-end closing rates")], ["GBP for one unit of the currency"], [], ["Month", "EUR", "USD"],
-        *[[month, r["EUR"], r["USD"]] for month, r in facts.FX.items()],
-    ]  # fmt: skip
-    ageing: list[list[object]] = [
-        [Bold("Ageing by client, GBP")],
-        ["As at", date(2026, 1, 14)],
-        [],
-        ["Client", "Open", "of which overdue", "Credit notes not yet settled", "Net open"],
-    ]
-    for n, e in enumerate(facts.ENGAGEMENTS, start=5):
-        mine = [b for b in facts.INVOICES if b.code == e.code]
-        open_, late = (
-            round(sum(open_gbp(b) for b in mine if late_only is False or b.due < date(2026, 1, 14)), 2)
-            for late_only in (False, True)
-        )
-        ageing.append([
-            e.client,
-            F(f"=SUMIFS(Invoices!$N$5:$N${last},Invoices!$D$5:$D${last},A{n})", open_),
-            F(f'=SUMIFS(Invoices!$N$5:$N${last},Invoices!$D$5:$D${last},A{n},Invoices!$K$5:$K${last},"<"&$B$2)', late),
-            F(f"=SUMIFS('Credit notes'!$G$7:$G$40,'Credit notes'!$D$7:$D$40,A{n})", 0),
-            F(f"=B{n}-D{n}", open_),
-        ])  # fmt: skip
-    end = 4 + len(facts.ENGAGEMENTS)
-    late_all = round(sum(open_gbp(b) for b in facts.INVOICES if b.due < date(2026, 1, 14)), 2)
-    ageing.append(
-        [
-            Bold("Total"),
-            *[Bold(F(f"=SUM({c}5:{c}{end})", v)) for c, v in zip("BCDE", (total, late_all, 0, total), strict=True)],
-        ]
+        title=f"Rate card {year}",
+        author=FIRM,
+        letterhead=FIRM,
+        footer=f"Internal - rate card {year}",
     )
-    rules: list[list[object]] = [
-        [Bold("Posting rules")],
-        [
-            "1",
-            "Paid on is the value date on our bank account, not the date of the remittance advice or of a promise to pay.",
-        ],
-        [
-            "2",
-            "A shortfall of up to 50 units of the invoice currency that stems from bank charges is written off: the invoice counts as paid, the shortfall goes to Bank charges, as a positive number in invoice currency.",
-        ],
-        ["3", "Columns H, I, K, M and N are formulas. Don't type over them."],
-        [
-            "4",
-            "Credit notes get their own line on sheet Credit notes; the invoice's own line stays as it is. CN-0017 and CN-0018 were settled with the payments.",
-        ],
-        ["5", "Announced payments are not posted."],
-    ]
-    return workbook(
-        [
-            Sheet("Invoices", rows, header=3, formats={5: MONEY, 6: "0%", 7: MONEY, 8: MONEY, 10: "yyyy-mm-dd", 13: MONEY, 14: MONEY}, widths={0: 12, 3: 27}),
-            Sheet("Credit notes", credits, header=3, formats={4: MONEY, 5: MONEY, 6: MONEY}, widths={0: 12}),
-            Sheet("FX", fx, header=3, formats={1: "0.0000", 2: "0.0000"}),
-            Sheet("Ageing", ageing, header=3, formats=dict.fromkeys(range(1, 5), MONEY), cell_formats={"B2": "yyyy-mm-dd"}),
-            Sheet("Rules", rules, widths={0: 4, 1: 110}),
-        ],
-        title="Invoice ledger FY26", author="Gwen Talbot", when=facts.NOW,
-    )  # fmt: skip
 
 
 def _expense_policy() -> bytes:
@@ -198,27 +91,49 @@ def _expense_policy() -> bytes:
     return document(
         [
             H("Expense policy", 0),
-            P("Version 4, in force from 1 July 2025. Owner: Gwen Talbot, Finance. Replaces version 3, under which hotels in London were limited to GBP 180."),
+            P(
+                "Version 4, in force from 1 July 2025. Owner: Gwen Talbot, Finance. Replaces version 3, under which hotels in London were limited to GBP 180."
+            ),
             H("1 What we pay"),
-            P("The firm pays what was spent for business, net of VAT, against a receipt. What a client is charged for is a separate question (section 3)."),
+            P(
+                "The firm pays what was spent for business, net of VAT, against a receipt. What a client is charged for is a separate question (section 3)."
+            ),
             H("2 Booking"),
-            Bullets(["Rail: standard class, booked through the travel desk.", "Air: economy, partner approval for journeys within Great Britain.", "Hotels: book early; the limits of section 3 are a guide here."]),
+            Bullets(
+                [
+                    "Rail: standard class, booked through the travel desk.",
+                    "Air: economy, partner approval for journeys within Great Britain.",
+                    "Hotels: book early; the limits of section 3 are a guide here.",
+                ]
+            ),
             H("3 What we recharge to clients"),
-            P("Unless a contract says otherwise, expenses are recharged at cost, net of VAT, with these limits per person:"),
-            Table([
-                ["Kind", "Recharged"],
-                ["Hotel in London", f"up to GBP {caps['London']:.2f} a night"],
-                ["Hotel elsewhere", f"up to GBP {caps['other']:.2f} a night"],
-                ["Subsistence", f"up to GBP {facts.SUBSISTENCE_CAP:.2f} a claim (one claim is one day)"],
-                ["Rail, taxi", "in full"],
-                ["Client entertainment", "never"],
-            ]),
-            P("The limit of a hotel claim is the number of nights times the limit per night. What lies above a limit is borne by the practice. Expenses follow the code on the claim; corrections of timesheets don't move them."),
+            P(
+                "Unless a contract says otherwise, expenses are recharged at cost, net of VAT, with these limits per person:"
+            ),
+            Table(
+                [
+                    ["Kind", "Recharged"],
+                    ["Hotel in London", f"up to GBP {caps['London']:.2f} a night"],
+                    ["Hotel elsewhere", f"up to GBP {caps['other']:.2f} a night"],
+                    ["Subsistence", f"up to GBP {facts.SUBSISTENCE_CAP:.2f} a claim (one claim is one day)"],
+                    ["Rail, taxi", "in full"],
+                    ["Client entertainment", "never"],
+                ]
+            ),
+            P(
+                "The limit of a hotel claim is the number of nights times the limit per night. What lies above a limit is borne by the practice. Expenses follow the code on the claim; corrections of timesheets don't move them."
+            ),
             H("4 Deadlines"),
-            P("Claims are made within ten working days. The export of a quarter is frozen on the fifth working day of the next one."),
+            P(
+                "Claims are made within ten working days. The export of a quarter is frozen on the fifth working day of the next one."
+            ),
         ],
-        title="Expense policy", author="Gwen Talbot", when=facts.NOW, header=FIRM, footer="Expense policy, version 4",
-    )  # fmt: skip
+        title="Expense policy",
+        author="Gwen Talbot",
+        when=facts.NOW,
+        header=FIRM,
+        footer="Expense policy, version 4",
+    )
 
 
 def _csv(head: list[str], rows: list[list[object]]) -> str:
@@ -247,7 +162,7 @@ def _timesheets() -> str:
 
 def _staff() -> bytes:
     head = ["Name", "Grade", "Grade since", "Office", "Joined", "E-mail", "Hours a day"]
-    rows: list[list[object]] = [head]
+    rows: list[list[object]] = [[*head]]
     for p in facts.PEOPLE:
         promoted = p.name == "Hannah Lowe"
         grade = "Manager" if promoted else facts.GRADES[p.grade]
@@ -271,9 +186,15 @@ def _staff() -> bytes:
     ]
     summary.append([Bold("Total"), Bold(F("=SUM(B2:B7)", count))])
     return workbook(
-        [Sheet("Staff", rows, header=0), Sheet("Grade history", history, header=0), Sheet("Headcount", summary, header=0)],
-        title="Staff list January 2026", author="Rory Finch", when=facts.NOW,
-    )  # fmt: skip
+        [
+            Sheet("Staff", rows, header=0),
+            Sheet("Grade history", history, header=0),
+            Sheet("Headcount", summary, header=0),
+        ],
+        title="Staff list January 2026",
+        author="Rory Finch",
+        when=facts.NOW,
+    )
 
 
 def _utilisation_guide() -> bytes:
@@ -283,26 +204,46 @@ def _utilisation_guide() -> bytes:
             P("Resourcing guide, October 2025. Owner: Rory Finch."),
             H("Definition"),
             P("**Utilisation** is billable hours divided by available hours."),
-            Bullets([
-                "**Billable hours** are hours on a client code that are flagged Y. Hours on HP-INT codes never count, and hours on a client code flagged N (travel, write-offs) don't either.",
-                "**Available hours** are the working days of the period times 7.5, less hours on the code LEAVE. Training and other internal work is available time.",
-                "For a group of people, add up the hours of all of them first, then divide. Never average percentages.",
-            ]),
+            Bullets(
+                [
+                    "**Billable hours** are hours on a client code that are flagged Y. Hours on HP-INT codes never count, and hours on a client code flagged N (travel, write-offs) don't either.",
+                    "**Available hours** are the working days of the period times 7.5, less hours on the code LEAVE. Training and other internal work is available time.",
+                    "For a group of people, add up the hours of all of them first, then divide. Never average percentages.",
+                ]
+            ),
             H("Working days"),
-            P("Monday to Friday, without bank holidays in England and without the days on which our offices are closed. In the third quarter of FY26 (October to December 2025) that leaves out 25 and 26 December and the closure on 29, 30 and 31 December. Nobody books time on those days."),
+            P(
+                "Monday to Friday, without bank holidays in England and without the days on which our offices are closed. In the third quarter of FY26 (October to December 2025) that leaves out 25 and 26 December and the closure on 29, 30 and 31 December. Nobody books time on those days."
+            ),
             H("Grades"),
             P("A person counts in the grade held at the time of the work, not in today's."),
             H("Corrections"),
-            Numbered([
-                "Timesheets are exported on the second working day after the quarter. The export is not touched afterwards.",
-                "Corrections are announced by mail to Finance and Resourcing and count as soon as Gwen Talbot has agreed to them.",
-                "Reports state corrected figures, as a percentage with one decimal.",
-            ]),
+            Numbered(
+                [
+                    "Timesheets are exported on the second working day after the quarter. The export is not touched afterwards.",
+                    "Corrections are announced by mail to Finance and Resourcing and count as soon as Gwen Talbot has agreed to them.",
+                    "Reports state corrected figures, as a percentage with one decimal.",
+                ]
+            ),
             H("Targets FY26"),
-            Table([["Grade", "Target"], ["Partner", "35 %"], ["Director", "65 %"], ["Senior Manager", "75 %"], ["Manager", "78 %"], ["Consultant", "82 %"], ["Analyst", "85 %"]]),
+            Table(
+                [
+                    ["Grade", "Target"],
+                    ["Partner", "35 %"],
+                    ["Director", "65 %"],
+                    ["Senior Manager", "75 %"],
+                    ["Manager", "78 %"],
+                    ["Consultant", "82 %"],
+                    ["Analyst", "85 %"],
+                ]
+            ),
         ],
-        title="Utilisation guide", author="Rory Finch", when=facts.NOW, header=FIRM, footer="Resourcing",
-    )  # fmt: skip
+        title="Utilisation guide",
+        author="Rory Finch",
+        when=facts.NOW,
+        header=FIRM,
+        footer="Resourcing",
+    )
 
 
 def _register() -> bytes:
@@ -321,13 +262,25 @@ def _register() -> bytes:
         "Billed to date",
         "Share billed",
     ]
-    rows: list[list[object]] = [head]
+    rows: list[list[object]] = [[*head]]
     for n, e in enumerate(facts.ENGAGEMENTS, start=2):
         billed = round(sum(b.net for b in facts.INVOICES if b.code == e.code), 2)
-        rows.append([
-            e.code, e.name, e.client, e.partner, e.basis, e.currency, e.budget, e.start, e.end, *e.contact, billed,
-            F(f"=L{n}/G{n}", billed / e.budget),
-        ])  # fmt: skip
+        rows.append(
+            [
+                e.code,
+                e.name,
+                e.client,
+                e.partner,
+                e.basis,
+                e.currency,
+                e.budget,
+                e.start,
+                e.end,
+                *e.contact,
+                billed,
+                F(f"=L{n}/G{n}", billed / e.budget),
+            ]
+        )
     bids: list[list[object]] = [
         ["Prospect", "Topic", "Partner", "Value (GBP)", "Chance", "Weighted"],
         ["Wexcombe Council", "Fleet review", "Desmond Pike", 90000, 0.4, F("=D2*E2", 36000.0)],
@@ -336,19 +289,29 @@ def _register() -> bytes:
     ]
     return workbook(
         [
-            Sheet("Engagements", rows, header=0, formats={6: "#,##0", 11: MONEY, 12: "0.0%"}, notes={"G2": "Cap of the signed SOW. Change orders are not entered here."}),
+            Sheet(
+                "Engagements",
+                rows,
+                header=0,
+                formats={6: "#,##0", 11: MONEY, 12: "0.0%"},
+                notes={"G2": "Cap of the signed SOW. Change orders are not entered here."},
+            ),
             Sheet("Pipeline", bids, header=0, formats={3: "#,##0", 4: "0%", 5: "#,##0"}),
         ],
-        title="Engagement register", author="Gwen Talbot", when=facts.NOW,
-    )  # fmt: skip
+        title="Engagement register",
+        author="Gwen Talbot",
+        when=facts.NOW,
+    )
 
 
 def _milestones() -> bytes:
     stages = [
-        ("M1 Baseline agreed", date(2025, 9, 30), 0.20, "Invoiced"), ("M2 Process maps signed off", date(2025, 11, 14), 0.30, "Invoiced"),
-        ("M3 Supplier strategy", date(2025, 12, 19), 0.10, "Invoiced"), ("M4 Business case", date(2026, 1, 30), 0.25, "Open"),
+        ("M1 Baseline agreed", date(2025, 9, 30), 0.20, "Invoiced"),
+        ("M2 Process maps signed off", date(2025, 11, 14), 0.30, "Invoiced"),
+        ("M3 Supplier strategy", date(2025, 12, 19), 0.10, "Invoiced"),
+        ("M4 Business case", date(2026, 1, 30), 0.25, "Open"),
         ("M5 Handover", date(2026, 2, 27), 0.15, "Open"),
-    ]  # fmt: skip
+    ]
     rows: list[list[object]] = [["Milestone", "Due", "Share of fee", "Amount (GBP)", "Status"]]
     rows += [
         [name, due, share, F(f"=C{n}*Fee!$B$1", 285000 * share), status]
@@ -358,29 +321,56 @@ def _milestones() -> bytes:
     return workbook(
         [
             Sheet("Milestones", rows, header=0, formats={2: "0%", 3: "#,##0"}),
-            Sheet("Fee", [["Fixed fee (GBP)", 285000], ["Contingency held by client", 0.05]], cell_formats={"B1": "#,##0", "B2": "0%"}),
+            Sheet(
+                "Fee",
+                [["Fixed fee (GBP)", 285000], ["Contingency held by client", 0.05]],
+                cell_formats={"B1": "#,##0", "B2": "0%"},
+            ),
         ],
-        title="Meridian milestone plan", author="Priya Raman", when=facts.NOW,
-    )  # fmt: skip
+        title="Meridian milestone plan",
+        author="Priya Raman",
+        when=facts.NOW,
+    )
 
 
 def _harbour_letter() -> bytes:
     return pdf.report(
         [
             pdf.Heading("Engagement letter: Project Harbour", 0),
-            pdf.Para("To the Port of Tyneford Authority, for the attention of Mr E. Laidlaw. Newcastle, 29 September 2025."),
+            pdf.Para(
+                "To the Port of Tyneford Authority, for the attention of Mr E. Laidlaw. Newcastle, 29 September 2025."
+            ),
             pdf.Columns(2),
             pdf.Heading("1 Services"),
-            pdf.Para("We will review the use of berths 1 to 9 and compare the port's tariff with those of four comparable ports."),
+            pdf.Para(
+                "We will review the use of berths 1 to 9 and compare the port's tariff with those of four comparable ports."
+            ),
             pdf.Heading("2 Fee"),
-            pdf.Para("The fee is fixed at GBP 148,000 excluding VAT and includes expenses. It is invoiced in the instalments below. Invoices are payable within 30 days."),
-            pdf.Rows([["Instalment", "Share", "Date"], ["1", "20 %", "31 October 2025"], ["2", "30 %", "28 November 2025"], ["3", "30 %", "30 January 2026"], ["4", "20 %", "13 March 2026"]], "crl", ruled=False),
+            pdf.Para(
+                "The fee is fixed at GBP 148,000 excluding VAT and includes expenses. It is invoiced in the instalments below. Invoices are payable within 30 days."
+            ),
+            pdf.Rows(
+                [
+                    ["Instalment", "Share", "Date"],
+                    ["1", "20 %", "31 October 2025"],
+                    ["2", "30 %", "28 November 2025"],
+                    ["3", "30 %", "30 January 2026"],
+                    ["4", "20 %", "13 March 2026"],
+                ],
+                "crl",
+                ruled=False,
+            ),
             pdf.Heading("3 Changes"),
             pdf.Para("Changes of scope need a letter signed by both parties."),
             pdf.Heading("4 Liability"),
-            pdf.Para("Our liability is limited to the fee. Nothing in this letter limits liability that cannot be limited by law."),
+            pdf.Para(
+                "Our liability is limited to the fee. Nothing in this letter limits liability that cannot be limited by law."
+            ),
             pdf.Heading("5 Law"),
             pdf.Para("This letter is governed by the law of England and Wales."),
         ],
-        title="Engagement letter Harbour", author=FIRM, letterhead=FIRM, footer="Project Harbour - HP-2428",
-    )  # fmt: skip
+        title="Engagement letter Harbour",
+        author=FIRM,
+        letterhead=FIRM,
+        footer="Project Harbour - HP-2428",
+    )

@@ -178,7 +178,7 @@ def _accounts() -> bytes:
             "GBP thousand. Exceptional items are inside overheads and shown below for information. Rents under leases are below EBITDA."
         ],
         [],
-        head,
+        [*head],
     ]
 
     def line(label: str, key: str) -> None:

@@ -30,7 +30,6 @@ def at(month: int, day: int, hour: int, minute: int = 0) -> datetime:
 
 
 def mails() -> list[Mail]:
-    better = facts.IMPROVED[1]
     return [
         Mail(
             "mc-01",
@@ -100,7 +99,7 @@ def mails() -> list[Mail]:
             LENDER["Banca Lariana"],
             [FRASER],
             "Curlew: approval and better terms",
-            f"Dear Fraser,\n\nour credit committee has approved GBP 120 million. We can also improve: margin {better['margin'] * 100:.0f} basis points, arrangement fee {better['fee']:.2f}%. Everything else as in our sheet. Shall we go to documents?\n\nChiara",
+            f"Dear Fraser,\n\nour credit committee has approved GBP 120 million. We can also improve: margin {facts.BETTER_MARGIN * 100:.0f} basis points, arrangement fee {facts.BETTER_FEE:.2f}%. Everything else as in our sheet. Shall we go to documents?\n\nChiara",
             cc=[ISLA],
         ),
         Mail(

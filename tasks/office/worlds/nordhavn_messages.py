@@ -31,11 +31,15 @@ def at(month: int, day: int, hour: int, minute: int = 0, year: int = 2026) -> da
     return datetime(year, month, day, hour, minute, tzinfo=UTC) - timedelta(hours=1)
 
 
+def danish(value: float, places: int) -> str:
+    """A number as it is written in Denmark and Germany: 1.234,5."""
+    return f"{value:,.{places}f}".translate({ord(","): ".", ord("."): ","})
+
+
 def mails() -> list[Mail]:
     wrong = next(m for m in facts.months() if (m.month, m.plant) == facts.MISREAD)
     right = next(m for m in facts.corrected_months() if (m.month, m.plant) == facts.MISREAD)
     svea, termo = facts.NEW_COSTS
-    dane = lambda v, n: f"{v:,.{n}f}".replace(",", " ").replace(".", ",").replace(" ", ".")  # noqa: E731
     return [
         Mail(
             "nh-01",
@@ -52,7 +56,7 @@ def mails() -> list[Mail]:
             LONE,
             [SOFIE],
             "Typing error in the production export",
-            f"Dear Sofie,\n\nI checked the export of monthly figures as promised. One mistake: the heat sold by Ravnsholt (FL-07) in January 2025 was typed in as {dane(wrong.sold_mwh, 1)} MWh. The right figure is {dane(right.sold_mwh, 1)} MWh. Everything else is fine. I can't export the file again, so please correct it in your calculations.\n\nLone",
+            f"Dear Sofie,\n\nI checked the export of monthly figures as promised. One mistake: the heat sold by Ravnsholt (FL-07) in January 2025 was typed in as {danish(wrong.sold_mwh, 1)} MWh. The right figure is {danish(right.sold_mwh, 1)} MWh. Everything else is fine. I can't export the file again, so please correct it in your calculations.\n\nLone",
             cc=[JONAS],
         ),
         Mail(
@@ -79,7 +83,7 @@ def mails() -> list[Mail]:
             SVEA,
             [SOFIE],
             "Faktura 26-0117",
-            f"Faktura 26-0117\nDatum: {svea.day.isoformat()}\nProjekt Fjord, paket WP1: andra mätomgången\nBelopp: SEK {dane(svea.amount, 2)} (exkl. moms)\n\nSvea Mätteknik AB, Malmö",
+            f"Faktura 26-0117\nDatum: {svea.day.isoformat()}\nProjekt Fjord, paket WP1: andra mätomgången\nBelopp: SEK {danish(svea.amount, 2)} (exkl. moms)\n\nSvea Mätteknik AB, Malmö",
         ),
         Mail(
             "nh-06",
@@ -87,7 +91,7 @@ def mails() -> list[Mail]:
             TERMO,
             [SOFIE],
             "Rechnung 2026-031",
-            f"Rechnung 2026-031\nDatum: {termo.day.strftime('%d.%m.%Y')}\nProjekt Fjord, Paket WP3: Kostenmodell Netze\nBetrag: EUR {dane(termo.amount, 2)} (ohne MwSt.)\n\nTermolink GmbH, Kiel",
+            f"Rechnung 2026-031\nDatum: {termo.day.strftime('%d.%m.%Y')}\nProjekt Fjord, Paket WP3: Kostenmodell Netze\nBetrag: EUR {danish(termo.amount, 2)} (ohne MwSt.)\n\nTermolink GmbH, Kiel",
         ),
         Mail(
             "nh-07",

@@ -109,8 +109,7 @@ def _addendum_1() -> bytes:
 
 
 def _addendum_2() -> bytes:
-    d = facts.TENDER["deadline"]
-    assert isinstance(d, datetime)
+    d = facts.DEADLINE
     return pdf.report(
         [
             pdf.Heading("Addendum 2 to tender 2026/017", 0),
@@ -155,9 +154,9 @@ def _schedule() -> bytes:
         ["Fill in columns B and C only. Whole kroner an hour, excluding VAT."],
         [],
         ["Category", "Hours", "Rate (DKK an hour)", "Amount (DKK)"],
-        *[[name, None, None, F(f"=B{n}*C{n}", 0)] for n, name in enumerate(CATEGORIES.values(), start=5)],
-        [Bold("Total"), Bold(F("=SUM(B5:B8)", 0)), None, Bold(F("=SUM(D5:D8)", 0))],
     ]
+    rows += [[name, None, None, F(f"=B{n}*C{n}", 0)] for n, name in enumerate(CATEGORIES.values(), start=5)]
+    rows.append([Bold("Total"), Bold(F("=SUM(B5:B8)", 0)), None, Bold(F("=SUM(D5:D8)", 0))])
     bidder: list[list[object]] = [["Bidder", None], ["CVR number", None], ["Contact", None], ["Signature", None]]
     help_: list[list[object]] = [
         ["Ceilings: see the notice and its addenda. A rate above its ceiling excludes the bid."]

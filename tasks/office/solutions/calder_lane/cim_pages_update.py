@@ -55,12 +55,11 @@ def main() -> None:
             elif shape.has_table:
                 head = [cell.text for cell in shape.table.rows[0].cells]
                 for row in shape.table.rows:
-                    for name, (amount, margin) in figures.items():
-                        text = {"Adjusted EBITDA": f"{amount / 1000:.1f}", "Margin": f"{margin:.1%}"}.get(
-                            row.cells[0].text
-                        )
-                        if text:
-                            row.cells[head.index(name)].text_frame.paragraphs[0].runs[0].text = text
+                    for name, (value, share) in figures.items():
+                        shown = {"Adjusted EBITDA": f"{value / 1000:.1f}", "Margin": f"{share:.1%}"}
+                        if row.cells[0].text in shown:
+                            run = row.cells[head.index(name)].text_frame.paragraphs[0].runs[0]
+                            run.text = shown[row.cells[0].text]
     deck.save(str(PATH))
     answer("The pages show the accountants' figures.")
 

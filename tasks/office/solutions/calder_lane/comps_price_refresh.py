@@ -15,8 +15,8 @@ def main() -> None:
     from openpyxl import load_workbook
 
     prices = {}
-    for row in rows_of_csv("Market/Prices 2026-02-27.csv"):
-        prices[row["ticker"]] = float(row["close"]) / (100 if row["unit"] == "pence" else 1)
+    for line in rows_of_csv("Market/Prices 2026-02-27.csv"):
+        prices[line["ticker"]] = float(line["close"]) / (100 if line["unit"] == "pence" else 1)
     out = next(
         m.group(1)
         for post in chat("Bluegill deal team")

@@ -36,7 +36,7 @@ def main() -> None:
     interest = total["Interest payable"] / 1000
     values = {
         "Exceptional items": f"{exceptional:.2f}", "Acquired EBITDA": f"{acquired:.2f}",
-        "Consolidated EBITDA": f"{ebitda:.2f}", "Term loan B": f"{loan_b:.2f}", 
+        "Consolidated EBITDA": f"{ebitda:.2f}", "Term loan B": f"{loan_b:.2f}",
         "Cash": f"({cash:.2f})", "Consolidated Net Debt": f"{debt:.2f}",
     }  # fmt: skip
 

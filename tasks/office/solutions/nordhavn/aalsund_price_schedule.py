@@ -39,10 +39,10 @@ def main() -> None:
     book = load_workbook(PATH)
     page = book["Prices"]
     total = 0
-    for row in range(5, 9):
-        letter = page.cell(row, 1).value[0]
+    for line in range(5, 9):
+        letter = page.cell(line, 1).value[0]
         rate = min(math.floor(round(rates[letter] * (1 - discount), 6)), ceilings[letter])
-        page.cell(row, 2).value, page.cell(row, 3).value = hours[letter], rate
+        page.cell(line, 2).value, page.cell(line, 3).value = hours[letter], rate
         total += hours[letter] * rate
     book.save(PATH)
     answer(f"The price schedule is filled in. Total: DKK {total:,}.")
