@@ -8,9 +8,10 @@ turns, by whatever name they reach it.
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import stat
-from typing import Any, BinaryIO
+from typing import Any
 
 from .paths import failure, os_failure, resolve, show, success
 from .strategies import EditError, replace
@@ -57,19 +58,21 @@ def _store(target: str, data: bytes) -> None:
         stream.write(data)
 
 
-def _rewrite(stream: BinaryIO, before: bytes, data: bytes) -> None:
-    """Replaces an open file's content; what was there before is put back when there is no room for the new."""
+def _rewrite(stream: io.FileIO, before: bytes, data: bytes) -> None:
+    """Replaces an open, unbuffered file's content; what was there is put back when there is no room for the new."""
     try:
-        stream.seek(0)
-        stream.write(data)
-        stream.truncate()
-        stream.flush()
+        _put(stream, data)
     except OSError:
-        stream.seek(0)
-        stream.write(before)
-        stream.truncate()
-        stream.flush()
+        _put(stream, before)
         raise
+
+
+def _put(stream: io.FileIO, data: bytes) -> None:
+    stream.seek(0)
+    rest = memoryview(data)
+    while rest:  # one write may take a part only, and says so by its result
+        rest = rest[stream.write(rest) :]
+    stream.truncate()
 
 
 def edit(path: str, cwd: str, old: str, new: str, replace_all: bool, exact: bool) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _with_line_ends(text: str, crlf: bool) -> str:
 
 
 def _change(target: str, old: str, new: str, replace_all: bool, exact: bool) -> dict[str, Any]:
-    with open(target, "r+b", buffering=0) as stream:
+    with io.FileIO(target, "r+") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         before = stream.read()
         has_bom, text = _split_bom(before.decode("utf-8", "surrogateescape"))
