@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from envkit.failure import Boundary, EnvkitError, FailureKind
-from envkit.sandbox.home import cached, identity
+from envkit.sandbox.cache import cached, identity
 
 __all__ = ["compiled", "source"]
 

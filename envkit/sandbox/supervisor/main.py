@@ -193,6 +193,10 @@ class Supervisor:
         self._env = request["env"]
         self._cwd = request["cwd"]
         self._root = request.get("root", "")
+        try:
+            os.makedirs(self._cwd, exist_ok=True)
+        except OSError:
+            pass  # a command says it better
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._respond(stream, {"ok": True, "version": wire.VERSION, "python": ".".join(map(str, sys.version_info[:3]))})

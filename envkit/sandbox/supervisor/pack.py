@@ -22,6 +22,8 @@ _BLOCK = 512
 _COPY = 1 << 17
 #: A longer path can't be named in a system call; a verifier could not open it either.
 MAX_PATH = 4096
+#: More entries would take minutes to read, here and where they are verified.
+MAX_ENTRIES = 200_000
 _MAX_OCTAL = (1 << 33) - 1
 
 
@@ -115,6 +117,7 @@ class _Walk:
         self._outer = os.fsencode(outer)
         self._most = most
         self.size = 2 * _BLOCK
+        self._entries = 0
 
     def _count(self, size: int) -> None:
         self.size += size
@@ -148,6 +151,9 @@ class _Walk:
                         raise Incomplete(f"{_text(folder)} was moved while it was read")
                 continue
             path = folder + b"/" + entry
+            self._entries += 1
+            if self._entries > MAX_ENTRIES:
+                raise TooBig(f"there are more than {MAX_ENTRIES} files and folders")
             if len(path) >= MAX_PATH:
                 raise TooBig(f"a path is longer than {MAX_PATH} bytes: {_text(path[:200])}...")
             try:

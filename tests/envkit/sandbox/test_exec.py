@@ -9,6 +9,7 @@ import pytest
 
 from envkit.deadline import Deadline
 from envkit.failure import CapabilityError, DeadlineExceeded
+from envkit.sandbox.base import SandboxSpec
 
 
 def test_exit_codes_and_signals_are_reported(run_as_each):
@@ -59,6 +60,13 @@ def test_stdin_cwd_and_environment(run):
         assert shown.stdout == b"1 spec /tmp C.UTF-8\n"
 
     run(body, env={"BAR": "spec"})
+
+
+@pytest.mark.parametrize("workdir", ["/filesystem/deeper/place", "/work/space"])
+async def test_another_working_directory_is_made(provider, workdir):
+    async with provider.create(SandboxSpec(workdir=workdir)) as sandbox:
+        assert (await sandbox.exec(["pwd"])).stdout.decode() == f"{workdir}\n"
+        assert (await sandbox.exec(["touch", "x"])).ok
 
 
 def test_stdin_larger_than_every_buffer_and_a_command_that_ignores_it(run):

@@ -272,6 +272,15 @@ async def test_a_snapshot_that_would_be_too_big_is_the_agents_doing_and_found_ou
             await members_of(sandbox)
 
 
+@pytest.mark.slow
+async def test_more_files_than_can_be_read_in_time_are_too_many(provider):
+    async with provider.create(SandboxSpec()) as sandbox:
+        many = "import os\nfor i in range(1000):\n    os.mkdir(str(i))\n    for j in range(201): os.mkdir(f'{i}/{j}')"
+        assert (await sandbox.exec(["python3", "-c", many])).ok
+        with pytest.raises(SnapshotTooBig, match="files and folders"):
+            await anext(sandbox.snapshot())
+
+
 async def test_a_tree_too_deep_to_name_is_too_big(sandbox):
     dig = "import os\nfor i in range(3000):\n    os.mkdir('dd'); os.chdir('dd')\nopen('bottom', 'w').close()"
     assert (await sandbox.exec(["python3", "-c", dig])).ok

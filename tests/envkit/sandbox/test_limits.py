@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from envkit.sandbox import cgroup
 from envkit.sandbox.base import SandboxSpec
+from envkit.sandbox.local import LocalProvider
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root")
 
@@ -33,6 +35,19 @@ async def test_memory_in_many_processes_is_bounded_too(provider):
         result = await sandbox.exec(["python3", "-c", eat + "\ntime.sleep(3)"], timeout_s=6)
         assert result.oom_killed
         assert await sandbox.kill_all() >= 0
+        assert (await sandbox.exec(["true"])).ok
+
+
+@needs_root
+async def test_root_without_cgroups_falls_back_to_rlimits():
+    provider = LocalProvider(office=False)
+    provider._layout = cgroup.Layout()
+    assert provider.capabilities().limits == {"disk", "file", "processes"}
+    async with provider.create(SandboxSpec(memory_mb=128, processes=30)) as sandbox:
+        result = await sandbox.exec(["python3", "-c", "bytearray(400 << 20)"])
+        assert b"MemoryError" in result.stderr
+        bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+        assert (await sandbox.exec(["python3", "-c", bomb], timeout_s=0.5)).timed_out
         assert (await sandbox.exec(["true"])).ok
 
 

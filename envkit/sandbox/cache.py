@@ -1,4 +1,4 @@
-"""Where envkit keeps what outlives a process on this machine: the runtime, copies of tools, records of sandboxes."""
+"""What was found out once on this machine and is kept for the next process: compiled supervisors, probed programs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["cached", "home", "identity", "reachable_by_others"]
+from envkit.home import envkit_home
 
-
-def home() -> Path:
-    """`$ENVKIT_HOME`, else /var/lib/envkit for root and ~/.local/share/envkit for others. Made when missing."""
-    named = os.environ.get("ENVKIT_HOME")
-    if named:
-        path = Path(named)
-    elif os.geteuid() == 0:
-        path = Path("/var/lib/envkit")
-    else:
-        path = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "envkit"
-    path.mkdir(mode=0o755, parents=True, exist_ok=True)
-    return path
+__all__ = ["cached", "identity", "reachable_by_others"]
 
 
 def reachable_by_others(path: Path) -> bool:
@@ -38,7 +27,7 @@ def reachable_by_others(path: Path) -> bool:
 
 def cached(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
     """What `make` gave for this key before, on this machine, or gives now; `key` must name everything it depends on."""
-    folder = home() / "cache"
+    folder = envkit_home() / "cache"
     path = folder / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
     try:
         return path.read_bytes()
