@@ -27,7 +27,7 @@ import lxml
 
 from envkit.deadline import Deadline
 
-__all__ = ["Ended", "Jail", "Limits", "warm"]
+__all__ = ["OUT_OF_MEMORY", "Ended", "Jail", "Limits", "warm"]
 
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
@@ -35,6 +35,8 @@ _PR_SET_KEEPCAPS = 8
 _CAPABILITY_VERSION = 0x20080522
 _CAP_DAC_READ_SEARCH = 1 << 2
 _NOBODY = 65534
+#: Exit status of a child that ran out of memory and could still say so.
+OUT_OF_MEMORY = 71
 #: Sum of what a child may send.
 MAX_OUTPUT = 8 << 20
 
@@ -72,6 +74,8 @@ class Ended:
             return "it sent more than it may"
         if self.status == -signal.SIGPROF or self.status == -signal.SIGXCPU:
             return "it used all the processor time it may"
+        if self.status == OUT_OF_MEMORY:
+            return "it used all the memory it may"
         if self.status < 0:
             return f"signal {signal.Signals(-self.status).name} ended it"
         return f"it ended with status {self.status}"
@@ -125,7 +129,7 @@ class Jail:
             self.work(self)
             status = 0
         except MemoryError:
-            status = 71
+            status = OUT_OF_MEMORY
         except BaseException as error:  # noqa: BLE001 the child's last line of defence: it must never return into the parent's code
             with contextlib.suppress(OSError):
                 os.write(2, f"verifier child: {type(error).__name__}: {error}\n".encode())

@@ -22,7 +22,7 @@ from envkit.failure import FailureKind
 from envkit.office.problem import Unreadable
 from envkit.verifier import Criterion
 from envkit.verifiers.initial import Needs, gather, needs_of
-from envkit.verifiers.jail import Ended, Jail, Limits
+from envkit.verifiers.jail import OUT_OF_MEMORY, Ended, Jail, Limits
 from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault, criterion_of, missing
 from envkit.verifiers.kinds import judge
 from envkit.verifiers.phrases import Miss
@@ -33,7 +33,7 @@ __all__ = ["Subject", "judge_all", "judge_all_sync"]
 #: Ends of a child that a parsed file can bring about: crashes, and the limits on memory and processor time.
 _FILE_FAULTS = {
     -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE, -signal.SIGTRAP, -signal.SIGPROF,
-    -signal.SIGXCPU, -signal.SIGXFSZ, 71,
+    -signal.SIGXCPU, -signal.SIGXFSZ, OUT_OF_MEMORY,
 }  # fmt: skip
 
 
@@ -64,6 +64,7 @@ class _Progress:
     broken: dict[str, str] = field(default_factory=dict)
     current: int | None = None
     phase: tuple[str, str] = ("", "")
+    read: str = ""  # the last file of the final state that the check at work has read
     advanced: bool = False
 
     @property
@@ -74,9 +75,11 @@ class _Progress:
         message = json.loads(line)
         match message[0]:
             case "start":
-                self.current, self.phase = message[1], ("", "")
+                self.current, self.phase, self.read = message[1], ("", ""), ""
             case "phase":
                 self.phase = (message[1], message[2])
+                if message[1] == "final":
+                    self.read = message[2]
             case "done":
                 self.done[message[1]] = Criterion.model_validate(message[2])
                 self.advanced = True
@@ -99,6 +102,8 @@ class _Progress:
                 self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_TIMEOUT, message)
             return
         state, path = self.phase
+        if ended.status == OUT_OF_MEMORY and not state and self.read:
+            state, path = "final", self.read  # what filled the memory is what was read
         if index is None and advanced:
             return  # it ended between two checks: the next child goes on where it stopped
         if index is None:
@@ -171,7 +176,9 @@ def _judge_one(check: Any, context: Context, reference_error: str | None) -> Cri
     try:
         return criterion_of(check, judge(check, context))
     except AgentFault as error:
-        return _failed(check, str(error), error.where)
+        message, where = str(error), error.where
+        # What the parser held when it gave up (all of the memory, maybe) hangs on the chain of exceptions.
+        error.__cause__ = error.__context__ = error.__traceback__ = None
     except ReferenceFault as error:
         return missing(check, FailureKind.REFERENCE_INVALID, str(error))
     except DamagedState as error:
@@ -181,6 +188,7 @@ def _judge_one(check: Any, context: Context, reference_error: str | None) -> Cri
 
         cause = tuple(traceback.format_exception(error)[-3:])
         return missing(check, FailureKind.VERIFIER_ERROR, f"{type(error).__name__}: {error}", cause=cause)
+    return _failed(check, message, where)
 
 
 async def judge_all(

@@ -12,7 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from lxml import etree
@@ -171,6 +171,7 @@ _BUILTIN = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def is_date_format(code: str) -> bool:
     """Whether a number format shows a date or time."""
     section = code.split(";")[0]
@@ -338,8 +339,13 @@ def _sheet(
                 merged.append((*parse_address(first_cell), *parse_address(last_cell or first_cell)))
             except ValueError:
                 pass  # a merge that names no cells merges nothing
-        if tag in (f"{_MAIN}c", f"{_MAIN}row"):
+        if tag == f"{_MAIN}c":
             element.clear()
+        elif tag == f"{_MAIN}row":
+            # What was read is let go at once: the tree of a large sheet takes more memory than its values.
+            element.clear()
+            while element.getprevious() is not None:
+                del element.getparent()[0]
     return Sheet(name, state, cells, frozenset(hidden_rows), frozenset(hidden_columns), tuple(merged))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -219,3 +220,24 @@ def test_what_is_not_the_agent_s_doing_has_no_verdict(lines: list[bytes], ended:
     assert state.done[0].outcome == "missing"
     assert state.done[0].failure is not None
     assert state.done[0].failure.kind is kind
+
+
+def test_memory_that_a_file_filled_is_that_file_s_fault_even_later() -> None:
+    state = progress(b'["start", 0]', b'["phase", "final", "filesystem/a.txt"]', b'["phase", "", ""]')
+    state.end(Ended(71))
+    assert state.done[0].outcome == "failed"
+    assert state.left == [1, 2]
+
+
+def test_a_child_that_ends_between_two_checks_is_followed_by_another() -> None:
+    done = state_line(0)
+    state = progress(b'["start", 0]', done)
+    state.end(Ended(0))
+    assert state.left == [1, 2]
+    state.end(Ended(0))  # and one that decided nothing is the last
+    assert [c.outcome for c in state.criteria()] == ["passed", "missing", "missing"]
+
+
+def state_line(index: int) -> bytes:
+    criterion = {"id": str(index), "outcome": "passed", "score": 1.0}
+    return json.dumps(["done", index, criterion]).encode()
