@@ -137,6 +137,7 @@ def test_whatever_matches_the_rest_of_the_text_stays(text: str, old: str, new: s
     assert text.endswith(pieces[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", ["row 700000 x", "missing\nlines\nhere", "row 5\n  row 6\nrow 7", "nothing at all"])
 def test_a_large_file_takes_seconds(old: str) -> None:
     text = "".join(f"row {n}\n" for n in range(300_000))
