@@ -420,12 +420,11 @@ def _packs_of(specs: Sequence[TrialSpec]) -> list[TaskPack]:
 
 
 def _preload_calls(specs: Sequence[TrialSpec]) -> list[str]:
-    """Calls that load and find what these trials need: the verifiers' parsers, the sandbox's tools."""
-    calls = ["envkit.verifiers:preload"] if "checks" in plugins.names("verifiers") else []
+    """Calls that find what these trials' sandboxes need."""
     office = {spec.sandbox.options.get("office", True) for spec in specs if spec.sandbox.name == "local"}
-    if office:
-        calls.append("envkit.trial.warm:local" if True in office else "envkit.trial.warm:local_without_office")
-    return calls
+    if not office:
+        return []
+    return ["envkit.trial.warm:local" if True in office else "envkit.trial.warm:local_without_office"]
 
 
 def _first_of_each_pack(specs: Sequence[TrialSpec]) -> list[str]:

@@ -93,6 +93,7 @@ class _Server:
         self._sweepers: dict[int, float] = {}  # pid -> when it is killed
         self._target: Target | None = None
         self._sweep: Callable[[], None] | None = None
+        self._preloaded: list[Callable[[], object]] = []
         self._buffer = b""
         self._temp = own_folder(self._pid)
         self._stopping = False
@@ -177,7 +178,7 @@ class _Server:
 
                 for group, name in frame["plugins"]:
                     try:
-                        plugins.resolve(group, name)
+                        self._preload_plugin(plugins.resolve(group, name))
                     except UserError as error:
                         # All registered verifiers are loaded, for a task may name any; one that is broken is a fault
                         # of the trials that use it, and of no other.
@@ -208,6 +209,16 @@ class _Server:
         gc.freeze()
         found = sorted(name for name in FORBIDDEN_MODULES if name in sys.modules)
         return {"event": "ready", "pid": self._pid, "forbidden": found, "load_s": time.monotonic() - started_s}
+
+    def _preload_plugin(self, plugin: object) -> None:
+        """Calls `preload()` of the plug-in's module and of its package, where they have one: it loads and finds what
+        every use of the plug-in needs and importing it does not bring."""
+        module = getattr(plugin, "__module__", "")
+        for name in (module, module.rpartition(".")[0]):
+            preload = getattr(sys.modules.get(name), "preload", None)
+            if callable(preload) and preload not in self._preloaded:
+                self._preloaded.append(preload)
+                preload()
 
     def _check(self, name: str) -> None:
         """Raises where what was just loaded can't be forked."""

@@ -171,6 +171,12 @@ async def test_a_plug_in_that_starts_a_thread_on_import_is_refused() -> None:
         await forks.start()
 
 
+async def test_a_plug_ins_own_preload_is_called_once_before_any_fork(tmp_path: Path) -> None:
+    async with server(plugins=[("policies", "preloading:First"), ("policies", "preloading:Second")]) as forks:
+        await forks.run({"do": "preloaded", "to": str(tmp_path / "count")}, limit_s=30)
+        assert (tmp_path / "count").read_text() == "1"
+
+
 async def test_a_plug_in_that_does_not_exist_is_refused_by_name() -> None:
     forks = server(plugins=[("harnesses", "opencoed")])
     with pytest.raises(UserError, match="opencoed"):
@@ -179,9 +185,16 @@ async def test_a_plug_in_that_does_not_exist_is_refused_by_name() -> None:
 
 async def test_the_real_server_is_single_threaded_and_free_of_what_cannot_be_forked() -> None:
     async with ForkServer(
-        [("harnesses", "opencode"), ("sandboxes", "local"), ("policies", "oracle"), ("policies", "chat")],
+        [
+            ("harnesses", "opencode"),
+            ("sandboxes", "local"),
+            ("policies", "oracle"),
+            ("policies", "chat"),
+            ("verifiers", "checks"),
+            ("verifiers", "script"),
+        ],
         modules=CORE_MODULES,
-        calls=["envkit.verifiers:preload"],
+        calls=["envkit.trial.warm:local"],
     ) as forks:
         assert forks.info["forbidden"] == []
         assert len(os.listdir(f"/proc/{forks.pid}/task")) == 1

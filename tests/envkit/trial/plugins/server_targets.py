@@ -64,6 +64,10 @@ def main(request: dict[str, Any], lease: int) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         select.select([lease], [], [])
         say(request["to"], "the job is gone")
+    elif what == "preloaded":
+        import preloading
+
+        say(request["to"], str(preloading.calls))
     elif what == "sleep":
         time.sleep(request["s"])
     return 0

@@ -165,4 +165,4 @@ class Leftovers:
         end_s = time.monotonic() + seconds
         while (left := self.left()) and time.monotonic() < end_s:
             time.sleep(0.1)
-        assert not left
+        assert not left, left
