@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from envkit.failure import CapabilityError
 from envkit.home import envkit_home
@@ -129,8 +130,13 @@ def _probe(candidate: str) -> Interpreter | str:
     if not reachable_by_others(real):
         return f"{real} can't be read by other users"
 
+    # Asked by a user without rights: a library it needs may lie where only we can read it.
+    nobody: dict[str, Any] = {"user": 40_000, "group": 40_000, "extra_groups": []} if os.geteuid() == 0 else {}
+
     def ask() -> bytes:
-        return subprocess.run([candidate, "-I", "-c", _PROBE], capture_output=True, timeout=30, check=True).stdout
+        command = [candidate, "-I", "-c", _PROBE]
+        done = subprocess.run(command, capture_output=True, timeout=30, check=True, cwd="/", **nobody)
+        return bytes(done.stdout)
 
     try:
         version, prefix, site_packages = json.loads(cached("python", identity(candidate) + _PROBE, ask))
