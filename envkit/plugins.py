@@ -11,7 +11,7 @@ from envkit.failure import UserError, did_you_mean
 
 __all__ = ["Group", "construct", "names", "resolve"]
 
-Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies"]
+Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies", "commands"]
 
 _SINGULAR = {
     "harnesses": "harness",
@@ -20,6 +20,7 @@ _SINGULAR = {
     "backends": "backend",
     "sandboxes": "sandbox",
     "policies": "policy",
+    "commands": "command",
 }
 
 

@@ -12,9 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from envkit import __version__
+from envkit import __version__, plugins
 from envkit.failure import EnvkitError, UserError, did_you_mean
 
 __all__ = ["main"]
@@ -72,7 +72,9 @@ def _dispatch(arguments: list[str]) -> int:
         prog="envkit",
         description="The practice ground on which language models learn office work.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n" + "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items()),
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
+        + "".join(f"\n  {name}" for name in plugins.names("commands")),
         usage="envkit COMMAND [options]",
     )
     parser.add_argument("--version", action="version", version=f"envkit {__version__}")
@@ -88,11 +90,22 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(f"no command {name!r}{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
     module = import_module(f"envkit.cli.{name}")
-    command = _Parser(prog=f"envkit {name}", description=COMMANDS[name])
+    command = _Parser(prog=f"envkit {name}", description=COMMANDS.get(name) or module.__doc__)
     module.add_arguments(command)
     command.add_argument("--json", action="store_true", help="print one JSON value instead of text")
     code: int = module.run(command.parse_args(rest))
     return code
+
+
+def _command(name: str) -> Any:
+    """The module of a command: ours, or one that an installed package brings (entry points `envkit.commands`)."""
+    if name in COMMANDS:
+        return import_module(f"envkit.cli.{name}")
+    brought = plugins.names("commands")
+    if name in brought:
+        return plugins.resolve("commands", name)
+    known = [*COMMANDS, *brought]
+    raise UserError(f"no command {name!r}{did_you_mean(name, known)}; commands: {', '.join(known)}")
 
 
 if __name__ == "__main__":
