@@ -46,6 +46,7 @@ WORLDS: dict[str, WorldEntry] = {
     "harrow-pike": WorldEntry("harrow_pike", "consulting", "train", "Harrow & Pike LLP, consultancy in London"),
     "nordhavn": WorldEntry("nordhavn", "consulting", "eval", "Nordhavn Advisory A/S, consultancy in Copenhagen"),
     "tarrant-moss": WorldEntry("tarrant_moss", "law", "train", "Tarrant Moss LLP, commercial law firm in Bristol"),
+    "vermeulen-roche": WorldEntry("vermeulen_roche", "law", "eval", "Vermeulen Roche, disputes boutique in Rotterdam"),
     "calder-lane": WorldEntry(
         "calder_lane", "investment-banking", "train", "Calder Lane Partners, merger advisers in New York"
     ),
@@ -99,4 +100,13 @@ TASKS: dict[str, TaskEntry] = {
     "corrigan-privilege-log": TaskEntry("tarrant-moss", "hard", "new-file", ("csv", "pdf", "xlsx", "mail", "chat"), 90),
     "charge-out-rates-2026": TaskEntry("tarrant-moss", "medium", "edited-file", ("xlsx", "mail", "chat"), 15),
     "hallmark-exchange-mail": TaskEntry("tarrant-moss", "medium", "message", ("pdf", "csv", "mail"), 20),
+    "kade-delay-damages": TaskEntry("vermeulen-roche", "easy", "answer", ("pdf", "docx"), 15),
+    "kade-defence-deadline": TaskEntry("vermeulen-roche", "medium", "answer", ("pdf", "mail"), 20),
+    "kade-august-fees": TaskEntry("vermeulen-roche", "hard", "answer", ("csv", "pdf", "mail", "chat"), 60),
+    "kade-chronology": TaskEntry("vermeulen-roche", "hard", "new-file", ("docx", "pdf", "csv", "mail"), 50),
+    "brasser-offers": TaskEntry("vermeulen-roche", "hard", "new-file", ("xlsx", "pdf", "docx", "mail"), 60),
+    "oostwind-claims-register": TaskEntry("vermeulen-roche", "medium", "edited-file", ("xlsx", "mail"), 20),
+    "kade-exposure-slide": TaskEntry("vermeulen-roche", "hard", "edited-file", ("pptx", "pdf", "docx", "mail"), 35),
+    "kade-hearing-event": TaskEntry("vermeulen-roche", "medium", "message", ("calendar", "pdf", "mail", "chat"), 10),
+    "brasser-missing-documents": TaskEntry("vermeulen-roche", "easy", "message", ("chat", "xlsx", "csv", "mail"), 10),
 }

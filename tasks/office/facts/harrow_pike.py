@@ -263,7 +263,13 @@ def _expenses() -> tuple[Expense, ...]:
                 }[kind]
                 net = round(rng.uniform(low, high), 2)
             out.append(Expense(day, person.name, code, kind, place, net, nights, "visit" if kind == "Hotel" else ""))
-    return tuple(out)
+    # Three claims that meet the policy's limits, in the month that is invoiced.
+    out += [
+        Expense(date(2025, 11, 18), "Tomasz Wielgosz", "HP-2417", "Hotel", "Leeds", 364.0, 2, "visit"),
+        Expense(date(2025, 11, 19), "Aoife Brennan", "HP-2417", "Client entertainment", "Leeds", 236.8, 0, ""),
+        Expense(date(2025, 11, 19), "Yusuf Demir", "HP-2417", "Subsistence", "Leeds", 41.5, 0, ""),
+    ]
+    return tuple(sorted(out, key=lambda x: (x.day, x.person, x.kind)))
 
 
 EXPENSES = _expenses()

@@ -354,7 +354,7 @@ as the version's date. Everything else stays.
                 "deck",
                 "ltm",
                 "LTM adjusted EBITDA in the table",
-                weight=2,
+                weight=1.5,
                 path=PAGES,
                 slide="Financial summary",
                 tables=[
@@ -370,7 +370,7 @@ as the version's date. Everything else stays.
                 "deck",
                 "year",
                 "FY25 adjusted EBITDA in the table",
-                weight=1.5,
+                weight=2,
                 path=PAGES,
                 slide="Financial summary",
                 tables=[

@@ -161,7 +161,7 @@ or more; the all-in cost is a formula that adds up the other columns.
                 "cell",
                 "lariana",
                 "All-in cost on the improved terms, as a formula",
-                weight=1.5,
+                weight=2,
                 **all_in("Banca Lariana"),
                 is_formula=True,
             ),
@@ -198,7 +198,7 @@ def _slides() -> Job:
             "row_label": name,
             "column_label": column,
             "any_of": [round(value, 2), round(value / 100, 4)],
-            "abs_tol": 0.0051 if value > 1 else 0.00006,
+            "rel_tol": 0.0008,
         }
 
     return Job(
