@@ -1,0 +1,76 @@
+"""Which reader and which differ belong to a file: one table, by extension, with content deciding where names lie.
+
+A type is a reader (`bytes -> model`, raises `Unreadable`) and a differ (`(before, after) -> list[Finding]`), named as
+`module:function` and imported when first used. To add a type, add a line to `TYPES`. A file of an unknown type is
+compared as text when it is text, by its hash otherwise. Used by `files.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from envkit.verifiers.diff.finding import Finding
+
+__all__ = ["TYPES", "FileType", "suffix_of", "type_of"]
+
+Reader = Callable[[bytes], Any]
+Differ = Callable[[Any, Any], list[Finding]]
+
+
+@dataclass(frozen=True)
+class FileType:
+    """A type of file.
+
+    Attributes:
+        name: What it is called in messages and reports.
+        suffixes: Extensions without dot, lower case.
+        reader, differ: `module:function`.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    reader: str
+    differ: str
+
+    @cached_property
+    def read(self) -> Reader:
+        return _named(self.reader)  # type: ignore[no-any-return]
+
+    @cached_property
+    def diff(self) -> Differ:
+        return _named(self.differ)  # type: ignore[no-any-return]
+
+
+def _named(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+_OFFICE, _DIFF = "envkit.office", "envkit.verifiers.diff"
+
+TYPES: tuple[FileType, ...] = (
+    FileType(
+        "workbook",
+        ("xlsx", "xlsm", "xltx", "xltm"),
+        f"{_OFFICE}.workbook:read_workbook",
+        f"{_DIFF}.workbook:diff_workbook",
+    ),
+    FileType("table", ("csv", "tsv", "tab"), f"{_OFFICE}.table:read_table", f"{_DIFF}.table:diff_table"),
+)
+
+
+def suffix_of(path: str) -> str:
+    """The extension without dot, lower case; "" without one."""
+    name = path.rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    return suffix.lower() if dot and stem else ""
+
+
+def type_of(path: str) -> FileType | None:
+    """The type that a file's name promises; None when no type claims it."""
+    suffix = suffix_of(path)
+    return next((type for type in TYPES if suffix in type.suffixes), None)
