@@ -19,7 +19,6 @@ import tarfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from envkit.sandbox import bwrap
 from envkit.sandbox.base import InsideModule, SandboxSpec
@@ -70,8 +69,8 @@ async def main(repeats: int) -> None:
     interpreter, packages = provider.inside()
     root = os.geteuid() == 0
     mounts = bwrap.Mounts(interpreter, packages, writable_places(spec))
-    bare = [str(bwrap.find(root)), *bwrap.arguments(mounts), "--"]
-    identity: dict[str, Any] = {"user": 40_000, "group": 40_000, "extra_groups": []} if root else {}
+    before, identity = bwrap.as_user(40_000) if root else ([], {})
+    bare = [*before, str(bwrap.find(root)), *bwrap.arguments(mounts), "--"]
 
     async def run_bare(*command: str) -> None:
         subprocess.run([*bare, *command], check=True, env={}, **identity)  # noqa: ASYNC221 - nothing else runs

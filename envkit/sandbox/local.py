@@ -81,7 +81,7 @@ class LocalSandbox(ProcessSandbox):
         root = os.geteuid() == 0
         controllers = provider.controllers()
         uid = _next_uid() if root else os.getuid()
-        identity: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": []} if root else {}
+        before, identity = bwrap.as_user(uid) if root else ([], {})
         with contextlib.ExitStack() as stack:
             own_fds, agent_fds = self._make_cgroups(stack, tmpfs) if root else ([], [])
             files = {**_etc_files(), _SUPERVISOR: bundle.compiled(interpreter.path)}
@@ -89,7 +89,7 @@ class LocalSandbox(ProcessSandbox):
             rules = seccomp.program()
             rules_fd = None if rules is None else _memory_file(stack, rules)
             mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets))
-            options = [str(bwrap.find(root)), *bwrap.arguments(mounts, seccomp=rules_fd), "--"]
+            options = [*before, str(bwrap.find(root)), *bwrap.arguments(mounts, seccomp=rules_fd), "--"]
             ours = self._spawn_supervisor(
                 lambda fd: [*options, interpreter.path, "-I", "-S", _SUPERVISOR, str(fd)],
                 [*fds.values(), *own_fds, *agent_fds, *([] if rules_fd is None else [rules_fd])],

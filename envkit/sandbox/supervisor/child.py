@@ -33,6 +33,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 #: All but the two that belong to the C library.
 _ALL_SIGNALS = [number for number in range(1, signal.NSIG) if number not in (32, 33)]
 _prctl_address: Any = None
+#: From Python 3.10 on (as eventfd is), closerange is one system call; before, one for every number.
+_ONE_CALL = hasattr(os, "eventfd")
 
 
 def prctl(option: int, value: int) -> None:
@@ -68,7 +70,7 @@ class Confinement:
 
     Attributes:
         cgroup_fds: Open `tasks` or `cgroup.procs` files of the agent's cgroups; writing 0 moves the writer.
-        rlimits: (resource, soft, hard) to set; higher than what is allowed already is cut down.
+        rlimits: (resource, limit) to set; what is higher than allowed already is cut down to that.
         oom_score: Written to a command's oom_score_adj where no cgroup keeps the supervisor apart; None to leave it.
     """
 
@@ -79,17 +81,17 @@ class Confinement:
         oom_score: int | None = None,
     ) -> None:
         self.cgroup_fds = cgroup_fds
-        self.rlimits = rlimits
+        self.rlimits = []
+        for which, wanted in rlimits:
+            hard = resource.getrlimit(which)[1]
+            self.rlimits.append((which, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)))
         self.oom_score = oom_score
 
     def enter(self) -> None:
         for fd in self.cgroup_fds:
             os.write(fd, b"0")
-        for which, wanted in self.rlimits:
-            hard = resource.getrlimit(which)[1]
-            if hard != resource.RLIM_INFINITY:
-                wanted = min(wanted, hard)
-            resource.setrlimit(which, (wanted, wanted))
+        for which, limit in self.rlimits:
+            resource.setrlimit(which, (limit, limit))
 
 
 class Status:
@@ -120,10 +122,12 @@ def status_records(buffer: bytearray) -> list[dict[str, Any]]:
 def _become_agent(confinement: Confinement, stdin: int, stdout: int, stderr: int, status: int) -> int:
     """Common to both kinds. Returns where the status pipe is now; everything but 0, 1, 2 and it is closed."""
     confinement.enter()
-    # The ends we were given may lie on 0-2 or on each other's places: move them out of the way first.
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (stdin, stdout, stderr, status)]
-    for place, fd in enumerate(moved):
-        os.dup2(fd, place, inheritable=place < 3)
+    # Every end we were given lies above 2, so none is overwritten before it was copied.
+    os.dup2(stdin, 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    if status != 3:
+        os.dup2(status, 3, inheritable=False)
     _close_from(4)
     os.setsid()
     os.umask(0o022)
@@ -133,6 +137,9 @@ def _become_agent(confinement: Confinement, stdin: int, stdout: int, stderr: int
 
 def _close_from(lowest: int) -> None:
     """Closes every descriptor from `lowest` on, those above the new limit too."""
+    if _ONE_CALL:
+        os.closerange(lowest, 1 << 20)
+        return
     for name in os.listdir("/proc/self/fd"):
         if int(name) >= lowest:
             try:

@@ -191,6 +191,7 @@ class Supervisor:
         rlimits = tuple((getattr(resource, name), size) for name, size in request["rlimits"].items())
         self._confinement = child.Confinement(cgroup_fds, rlimits, request["oom_score"])
         self._env = request["env"]
+        os.environ.update(self._env)  # for functions; nothing of ours reads it
         self._cwd = request["cwd"]
         self._root = request.get("root", "")
         try:
@@ -241,8 +242,6 @@ class Supervisor:
 
         def run(stdin: int, stdout: int) -> dict[str, Any]:
             os.chdir(self._cwd)
-            os.environ.clear()
-            os.environ.update(self._env)
             raw = wire.encode(function(**request["arguments"]))
             if len(raw) > _MAX_RESULT:
                 raise ValueError(f"the result has {len(raw)} bytes; at most {_MAX_RESULT} can be given back")

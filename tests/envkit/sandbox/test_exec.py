@@ -62,7 +62,7 @@ def test_stdin_cwd_and_environment(run):
     run(body, env={"BAR": "spec"})
 
 
-@pytest.mark.parametrize("workdir", ["/filesystem/deeper/place", "/work/space"])
+@pytest.mark.parametrize("workdir", ["/filesystem/deeper/place", "/elsewhere/space"])
 async def test_another_working_directory_is_made(provider, workdir):
     async with provider.create(SandboxSpec(workdir=workdir)) as sandbox:
         assert (await sandbox.exec(["pwd"])).stdout.decode() == f"{workdir}\n"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,9 @@ from envkit.failure import CapabilityError, UserError
 from envkit.sandbox import seccomp
 from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.local import LocalProvider
+
+
+REPO = Path(__file__).parents[3]
 
 
 def test_host_files_are_not_there(run_as_each):
