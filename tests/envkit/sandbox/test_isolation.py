@@ -15,15 +15,14 @@ from envkit.sandbox import seccomp
 from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.local import LocalProvider
 
-
 REPO = Path(__file__).parents[3]
 
 
 def test_host_files_are_not_there(run_as_each):
     async def body(sandbox):
         for path in (
+            str(REPO),
             "/root",
-            "/work",
             "/etc/shadow",
             "/etc/sudoers",
             "/var/lib",
