@@ -1,0 +1,58 @@
+"""The check of kind `judge`: a criterion in words, which a model is asked about.
+
+```toml
+[[check]]
+id = "tone"
+kind = "judge"
+criterion = "The memo states the revenue shortfall and names its two causes."
+files = ["/filesystem/reports/*.docx"]
+```
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from envkit.verifiers.values import Spec, TreePattern
+
+__all__ = ["JudgeCheck"]
+
+
+class JudgeCheck(Spec):
+    """One criterion, judged by the model that the operator configures (`ENVKIT_JUDGE`); tasks choose no model.
+
+    Attributes:
+        criterion: What must be true, in words. One criterion, one verdict.
+        explanation: For the judge: how to read the criterion, what counts and what does not.
+        primary: Whether it is the task's main objective (for scoring methods that tell them apart).
+        answer: Show the final answer.
+        files: Which files of the final state are shown: `changed` (all that the agent created, modified or moved;
+            those that the criterion names come first), `none`, or patterns like `["/filesystem/reports/*.docx"]`.
+            Where patterns match nothing and the answer isn't shown either, the check fails without asking anybody.
+        references: Patterns of files of the *initial* state that are shown as reference.
+        scale: `pass_fail`, or `score`: a number from 0 to 1; then `pass_at` is the least that counts as passed.
+    """
+
+    kind: Literal["judge"]
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    description: str = ""
+    weight: float = Field(default=1.0, ge=0)
+    gate: bool = False
+    criterion: str = Field(min_length=1, max_length=20_000)
+    explanation: str = Field(default="", max_length=20_000)
+    primary: bool = False
+    answer: bool = True
+    files: Literal["changed", "none"] | tuple[TreePattern, ...] = "changed"
+    references: tuple[TreePattern, ...] = ()
+    scale: Literal["pass_fail", "score"] = "pass_fail"
+    pass_at: float = Field(default=1.0, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _sees_something(self) -> JudgeCheck:
+        if not self.answer and (self.files == "none" or self.files == ()):
+            raise ValueError("the judge must see something: the answer, files, or both")
+        if self.scale == "pass_fail" and "pass_at" in self.model_fields_set:
+            raise ValueError("pass_at needs scale = 'score'")
+        return self
