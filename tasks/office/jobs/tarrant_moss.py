@@ -60,6 +60,7 @@ by the number that the clause bears now.
             answer("charges", "Charges of July 2024 to June 2025 less all credit notes that relate to them", weight=1.5, number=number(float(charges), unit="GBP", abs_tol=0.51, label="charges")),
             answer("clause", "The clause as numbered since Amendment No 1", regex=[r"clause\W{0,4}12\.2(?!\d)"]),
         ],
+        scripted=f"The limit is GBP {cap:,.2f}.\n\nIt is {facts.AGREED['cap']}% of the Charges, which came to GBP {charges:,}.\n\nIt stands in clause 12.2.",
         wrong=f"The limit is GBP {wrong * 1.5:,.2f}, 150% of the Charges of GBP {wrong:,}, by clause 11.2.",
     )  # fmt: skip
 
@@ -81,6 +82,7 @@ The Pellow folder, the mail, and the bank holidays in the House folder have what
             answer("receipt", "The last day of receipt by the deed of variation", weight=1.5, regex=[rf"received on\W{{0,6}}(?:\w+day,? )?{said(receipt)}"]),
             answer("address", "The landlord's new address", contains=["41 Queen Square", "BA1 2HN"], not_contains=["Corn House"]),
         ],
+        scripted=f"Post by: {long_date(last)}\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM['address']}",
         wrong=f"Post by: 5 April 2026\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM['address_lease']}",
     )  # fmt: skip
 

@@ -55,10 +55,10 @@ def _holidays() -> str:
 def _rates() -> bytes:
     rows: list[list[Any]] = [["Grade", "Rate 2025", "Rate 2026", "Change"]]
     for n, (grade, rate) in enumerate(facts.RATES.items(), start=2):
-        rows.append([grade, rate, None, F(f'=IF(C{n}="","",C{n}/B{n}-1)', "")])
+        rows.append([grade, rate, None, F(f'=IF(C{n}="",0,C{n}/B{n}-1)', 0)])
     clients: list[list[Any]] = [["Client", "Discount", "Partner rate after discount"]]
     for n, (client, discount) in enumerate(facts.CLIENTS, start=2):
-        clients.append([client, discount / 100, F(f'=IF(Rates!C2="","",ROUND(Rates!$C$2*(1-B{n}),2))', "")])
+        clients.append([client, discount / 100, F(f"=ROUND(Rates!$C$2*(1-B{n}),2)", 0)])
     return workbook(
         [
             Sheet("Rates", rows, header=0, formats={1: "#,##0", 2: "#,##0", 3: "0.0%"}),
