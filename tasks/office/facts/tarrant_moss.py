@@ -54,19 +54,25 @@ def months_before(day: date, months: int) -> date:
 
 # Leases of Pellow Garden Centres --------------------------------------------------------------------------------------
 
-CHIPPENHAM = {
-    "break_lease": date(2026, 6, 24),
-    "months_lease": 9,
-    "break": date(2026, 10, 6),
-    "days": 182,
-    "address_lease": "Corn House, 3 Market Row, Chippenham SN15 3HT",
-    "address": "Lacock Estates, 41 Queen Square, Bath BA1 2HN",
-}
+
+@dataclass(frozen=True)
+class Chippenham:
+    """The break of the Chippenham lease: as the lease has it, by the deed of variation, and both addresses."""
+
+    lease_break: date = date(2026, 6, 24)
+    lease_months: int = 9
+    new_break: date = date(2026, 10, 6)
+    days: int = 182
+    lease_address: str = "Corn House, 3 Market Row, Chippenham SN15 3HT"
+    address: str = "Lacock Estates, 41 Queen Square, Bath BA1 2HN"
+
+
+CHIPPENHAM = Chippenham()
 
 
 def chippenham_receipt() -> date:
     """The last day on which a break notice can be taken as received."""
-    return CHIPPENHAM["break"] - timedelta(days=CHIPPENHAM["days"])  # type: ignore[operator,no-any-return]
+    return CHIPPENHAM.new_break - timedelta(days=CHIPPENHAM.days)
 
 
 def chippenham_posting() -> date:
@@ -131,7 +137,7 @@ def corrected_leases() -> list[Lease]:
         if lease.id == "P03":
             lease = replace(lease, rent=YEOVIL_RENT)
         if lease.id == "P05":
-            lease = replace(lease, brk=CHIPPENHAM["break"])
+            lease = replace(lease, brk=CHIPPENHAM.new_break)
         if lease.id == GONE_BREAK:
             lease = replace(lease, brk=None)
         out.append(lease)
@@ -335,15 +341,15 @@ def privilege_log() -> list[tuple[Document, str]]:
     return out
 
 
-EXCHANGE = {"order": date(2026, 3, 20), "days": 10, "inspection": 14}
+EXCHANGE_ORDERED, PUT_OFF_DAYS, INSPECTION_DAYS = date(2026, 3, 20), 10, 14
 
 
 def exchange() -> date:
-    return add_business(EXCHANGE["order"], EXCHANGE["days"])  # type: ignore[arg-type]
+    return add_business(EXCHANGE_ORDERED, PUT_OFF_DAYS)
 
 
 def inspection() -> date:
-    return exchange() + timedelta(days=EXCHANGE["inspection"])  # type: ignore[arg-type]
+    return exchange() + timedelta(days=INSPECTION_DAYS)
 
 
 # Rates ----------------------------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def corrected_cargo() -> list[Cargo]:
 
 # Offers for Brasser's claim -------------------------------------------------------------------------------------------
 
-METHOD = {"rate": 6.0, "conditional": 40, "costs": 150000, "date": date(2026, 10, 1)}
+RATE, CONDITIONAL, COSTS = 6.0, 40, 150000
 
 
 @dataclass(frozen=True)
@@ -278,9 +278,9 @@ class Offer:
     def present(self) -> float:
         total = 0.0
         for months, amount, conditional in self.payments:
-            counted = amount * METHOD["conditional"] / 100 if conditional else amount  # type: ignore[operator]
-            total += counted / (1 + METHOD["rate"] / 100) ** (months / 12)  # type: ignore[operator]
-        return total - (0 if self.bears_costs else METHOD["costs"])  # type: ignore[operator,no-any-return]
+            counted = amount * CONDITIONAL / 100 if conditional else amount
+            total += counted / (1 + RATE / 100) ** (months / 12)
+        return total - (0 if self.bears_costs else COSTS)
 
 
 OFFERS = (

@@ -82,8 +82,8 @@ The Pellow folder, the mail, and the bank holidays in the House folder have what
             answer("receipt", "The last day of receipt by the deed of variation", weight=1.5, regex=[rf"received on\W{{0,6}}(?:\w+day,? )?{said(receipt)}"]),
             answer("address", "The landlord's new address", contains=["41 Queen Square", "BA1 2HN"], not_contains=["Corn House"]),
         ],
-        scripted=f"Post by: {long_date(last)}\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM['address']}",
-        wrong=f"Post by: 5 April 2026\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM['address_lease']}",
+        scripted=f"Post by: {long_date(last)}\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM.address}",
+        wrong=f"Post by: 5 April 2026\nReceived on: {long_date(receipt)}\nAddress: {facts.CHIPPENHAM.lease_address}",
     )  # fmt: skip
 
 

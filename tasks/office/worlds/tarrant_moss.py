@@ -188,7 +188,7 @@ def _lease() -> bytes:
             pdf.Heading("Lease of the garden centre at Station Road, Chippenham", 0),
             pdf.Para("24 June 2016. Lacock Estates (the Landlord) and Pellow Garden Centres Ltd (the Tenant)."),
             pdf.Heading("1 Definitions"),
-            pdf.Para(f"<b>Break Date</b>: {long(c['break_lease'])}."),
+            pdf.Para(f"<b>Break Date</b>: {long(c.lease_break)}."),
             pdf.Para("<b>Business Day</b>: a day other than a Saturday, a Sunday or a bank holiday in England."),
             pdf.Para("<b>Term</b>: fifteen years from 24 June 2016."),
             pdf.Heading("3 Rent"),
@@ -200,7 +200,7 @@ def _lease() -> bytes:
             ),
             pdf.Heading("17 Break"),
             pdf.Para(
-                f"17.1 The Tenant may end this lease on the Break Date by a Break Notice that the Landlord receives not later than {c['months_lease']} months before the Break Date."
+                f"17.1 The Tenant may end this lease on the Break Date by a Break Notice that the Landlord receives not later than {c.lease_months} months before the Break Date."
             ),
             pdf.Para(
                 "17.2 A Break Notice takes effect only if the rent due up to the Break Date has been paid. Time is of the essence."
@@ -212,7 +212,7 @@ def _lease() -> bytes:
             pdf.Para(
                 "22.2 A notice sent by recorded post is taken as received on the second Business Day after the day of posting, and at no other time, even if it arrives sooner or later. A notice that is handed over is received when it is handed over."
             ),
-            pdf.Para(f"22.3 The Landlord's address for notices is {c['address_lease']}."),
+            pdf.Para(f"22.3 The Landlord's address for notices is {c.lease_address}."),
             pdf.Para(
                 "22.4 A party may change its address by telling the other in writing, for which an e-mail is enough; clause 22.1 doesn't apply to that."
             ),
@@ -235,9 +235,9 @@ def _variation() -> bytes:
                 "Dated 19 November 2024. Lacock Estates (the Landlord) and Pellow Garden Centres Ltd (the Tenant), about the lease of Station Road, Chippenham of 24 June 2016 (the Lease)."
             ),
             H("1 Break Date"),
-            P(f"1.1 In clause 1 of the Lease the Break Date becomes {long(c['break'])}."),
+            P(f"1.1 In clause 1 of the Lease the Break Date becomes {long(c.new_break)}."),
             P(
-                f"1.2 In clause 17.1 the words \"not later than {c['months_lease']} months before the Break Date\" become \"not later than the day that lies {c['days']} days before the Break Date\"."
+                f"1.2 In clause 17.1 the words \"not later than {c.lease_months} months before the Break Date\" become \"not later than the day that lies {c.days} days before the Break Date\"."
             ),
             H("2 Works"),
             P("2.1 The Landlord resurfaces the car park before 31 March 2025 at its own cost."),

@@ -75,7 +75,7 @@ def _pellow() -> list[Mail]:
              "Farah,\n\nthe memorandum for Yeovil is signed, you have it. Annoying, but there it is.\n\nMartin Pellow",
              cc=[ELIN]),
         Mail("tm-04", at(2, 27, 16, 30), LACOCK, [PELL], "Chippenham: change of address",
-             f"Dear Mr Pellow,\n\nunder clause 22.4 of the lease we give notice that from 1 March 2026 our address for notices is {facts.CHIPPENHAM['address']}. Corn House has been sold.\n\nLacock Estates",
+             f"Dear Mr Pellow,\n\nunder clause 22.4 of the lease we give notice that from 1 March 2026 our address for notices is {facts.CHIPPENHAM.address}. Corn House has been sold.\n\nLacock Estates",
              cc=[FARAH, ELIN]),
         Mail("tm-05", at(3, 10, 9, 10), PELL, [FARAH, ELIN], "Chippenham: shall we leave?",
              "Farah, Elin,\n\nthe board will decide on Chippenham at the end of the month. When do you need our decision at the very latest, if the notice goes by recorded post as always?\n\nMartin"),

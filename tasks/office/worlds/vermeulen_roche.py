@@ -56,16 +56,15 @@ def _csv(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _method() -> bytes:
-    m = facts.METHOD
     return document(
         [
             H("Valuing offers for a claim", 0),
             Numbered(
                 [
                     "An offer is taken as it stands today. Offers that were withdrawn are left out.",
-                    f"Nominal is the sum of all payments offered. For the present value a payment that depends on a condition counts with {m['conditional']}% of its amount.",
-                    f"Each payment is discounted to 1 October 2026 at {m['rate']:.0f}% a year, over whole months: amount / (1 + {m['rate']:.0f}%) ^ (months / 12).",
-                    f"Where the costs of the proceedings stay with the seller, EUR {m['costs']:,} is taken off the present value.",
+                    f"Nominal is the sum of all payments offered. For the present value a payment that depends on a condition counts with {facts.CONDITIONAL}% of its amount.",
+                    f"Each payment is discounted to 1 October 2026 at {facts.RATE:.0f}% a year, over whole months: amount / (1 + {facts.RATE:.0f}%) ^ (months / 12).",
+                    f"Where the costs of the proceedings stay with the seller, EUR {facts.COSTS:,} is taken off the present value.",
                     "Offers are shown by present value, the highest first.",
                 ]
             ),

@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from envkit.tasks.office.facts import vermeulen_roche as facts
 from envkit.tasks.office.render import pdf
-from envkit.tasks.office.render.docx import H, P, Table, document
+from envkit.tasks.office.render.docx import Block, H, P, Table, document
 from envkit.tasks.office.render.pptx import Chart, Slide, deck
 from envkit.tasks.office.worldfiles import WorldFiles
 from envkit.tasks.office.worlds import vermeulen_roche_messages as messages
@@ -73,7 +73,7 @@ def _contract() -> bytes:
 
 
 def _change(number: int, when: datetime, delivery: date, signed: bool) -> bytes:
-    blocks = [
+    blocks: list[Block] = [
         H(f"Change order {number}", 0),
         P(f"To the contract for crane 3. {PARTIES}. {long(when.date())}."),
         P(f"1. The delivery date in clause 9.1 becomes {long(delivery)}."),
