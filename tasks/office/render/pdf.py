@@ -62,7 +62,7 @@ class NewPage:
 
 @dataclass(frozen=True)
 class Columns:
-    """From here on the text runs in `count` columns (1 or 2), starting on a new page unless it is the first item."""
+    """From here on the text runs in `count` columns (1 or 2) of equal height, below what stands above."""
 
     count: int
 
@@ -76,13 +76,12 @@ def report(
     """Renders the items; every page carries the letterhead and a footer with its number."""
     from reportlab.lib.pagesizes import A4, LETTER
     from reportlab.lib.units import mm
-    from reportlab.platypus import BaseDocTemplate, Frame, NextPageTemplate, PageBreak, PageTemplate
+    from reportlab.platypus import BaseDocTemplate, Frame, PageTemplate
 
     size = LETTER if paper == "letter" else A4
     width, height = size
     margin, gap = 20 * mm, 7 * mm
     inner, tall = width - 2 * margin, height - 46 * mm
-    column = (inner - gap) / 2
 
     def furniture(canvas: Any, doc: Any) -> None:
         canvas.saveState()
@@ -95,26 +94,85 @@ def report(
         canvas.drawRightString(width - margin, 11 * mm, f"Page {doc.page}")
         canvas.restoreState()
 
-    def frame(x: float, wide: float) -> Any:
-        return Frame(x, 20 * mm, wide, tall, leftPadding=0, rightPadding=0, topPadding=0, bottomPadding=0)
-
     buffer = io.BytesIO()
     doc = BaseDocTemplate(buffer, pagesize=size, invariant=1, title=title, author=author)
-    one = PageTemplate(id="one", frames=[frame(margin, inner)], onPage=furniture)
-    two = PageTemplate(id="two", frames=[frame(margin, column), frame(margin + column + gap, column)], onPage=furniture)
-    first_two = bool(items) and items[0] == Columns(2)
-    doc.addPageTemplates([two, one] if first_two else [one, two])
-    wide = column if first_two else inner
+    frame = Frame(margin, 20 * mm, inner, tall, leftPadding=0, rightPadding=0, topPadding=0, bottomPadding=0)
+    doc.addPageTemplates([PageTemplate(id="page", frames=[frame], onPage=furniture)])
     story: list[Any] = []
-    for n, item in enumerate(items):
-        if isinstance(item, Columns):
-            wide = column if item.count == 2 else inner
-            if n:
-                story += [NextPageTemplate("two" if item.count == 2 else "one"), PageBreak()]
-        else:
-            story += _flow(item, wide)
+    used, columns = 0.0, False
+    pending: list[Any] = []
+    for item in [*items, Columns(1)]:
+        if not isinstance(item, Columns):
+            if columns:
+                pending += _flow(item, (inner - gap) / 2)
+            else:
+                flow = _flow(item, inner)
+                used = 0.0 if isinstance(item, NewPage) else used + sum(_height(f, inner) for f in flow)
+                story += flow
+            continue
+        if pending:
+            set_, used = _two_columns(pending, inner, gap, tall - used % tall, tall)
+            story += set_
+            pending = []
+        columns = item.count == 2
     doc.build(story)
     return buffer.getvalue()
+
+
+def _height(flowable: Any, width: float) -> float:
+    _, height = flowable.wrap(width, 10000)
+    return float(height + flowable.getSpaceBefore() + flowable.getSpaceAfter())
+
+
+def _two_columns(flow: list[Any], width: float, gap: float, room: float, tall: float) -> tuple[list[Any], float]:
+    """Sets flowables in two columns, page after page; the columns of the last page are of about equal height.
+
+    Args:
+        room: What is left of the current page; `tall` is a whole page's height. All in points.
+
+    Returns:
+        The story, and the height used on the last page.
+    """
+    from reportlab.platypus import PageBreak, Table
+
+    column = (width - gap) / 2
+    heights = [_height(f, column) for f in flow]
+    out: list[Any] = []
+    start = 0
+    while start < len(flow):
+        middle = _fill(heights, flow, start, room)
+        end = _fill(heights, flow, middle, room)
+        if middle == start and room < tall:  # nothing fits below what stands above
+            out.append(PageBreak())
+            room = tall
+            continue
+        if end == len(flow):
+            total = sum(heights[start:])
+            middle = max(start + 1, _fill(heights, flow, start, total / 2 + max(heights[start:]) / 2))
+        elif end == middle:
+            raise ValueError(f"a flowable of {heights[start]:.0f} points is taller than a page of {tall:.0f}")
+        cells = [flow[start:middle], flow[middle:end]]
+        table = Table([cells], colWidths=[column + gap, column], hAlign="LEFT")
+        style: list[Any] = [("VALIGN", (0, 0), (-1, -1), "TOP"), ("RIGHTPADDING", (0, 0), (0, 0), gap)]
+        style += [(f"{side}PADDING", (0, 0), (-1, -1), 0) for side in ("LEFT", "TOP", "BOTTOM")]
+        table.setStyle([*style, ("RIGHTPADDING", (1, 0), (1, 0), 0)])
+        out.append(table)
+        used = tall - room + max(sum(heights[start:middle]), sum(heights[middle:end]))
+        start = end
+        if start < len(flow):
+            out.append(PageBreak())
+            room = tall
+    return out, used
+
+
+def _fill(heights: list[float], flow: list[Any], start: int, room: float) -> int:
+    """How far the flowables from `start` on fit into `room`; a heading doesn't stay behind alone."""
+    end = start
+    while end < len(flow) and sum(heights[start : end + 1]) <= room:
+        end += 1
+    while start < end < len(flow) and flow[end - 1].getKeepWithNext():
+        end -= 1
+    return end
 
 
 def _flow(item: Item, width: float) -> list[Any]:
