@@ -38,8 +38,8 @@ clause of the agreement does that stand, by the number that the clause bears now
 Answer in one or two sentences.
 """,
         [
-            answer("period", "The period of Amendment No 1, not that of 2023", weight=2, regex=[rf"\b{facts.NOTICE['new']}[ -]days"], not_regex=[r"\b150[ -]days"]),
-            answer("clause", "The clause as numbered since Amendment No 1", regex=[r"clause\W{0,4}13\.2(?!\d)"]),
+            answer("period", "The period of Amendment No 1, not that of 2023", weight=2, regex=[rf"\b{facts.NOTICE['new']}[ -](?:calendar )?days?\b"], max_words=90),
+            answer("clause", "The clause as numbered since Amendment No 1", regex=[r"(?<![\d.])13\.2(?!\d)"]),
         ],
         scripted=f"Brightwater can end the agreement by {facts.NOTICE['new']} days' written notice under clause 13.2.",
         wrong="Clause 12.2 asks for six months' written notice.",
@@ -56,9 +56,9 @@ Work it out from the papers in the Brightwater folder and the mail. Give the lim
 by the number that the clause bears now.
 """,
         [
-            answer("cap", "The limit for the contract year", weight=3, number=number(cap, unit="GBP", abs_tol=0.51, label="limit|cap|liab")),
+            answer("cap", "The limit for the contract year", weight=3, number=number(cap, unit="GBP", abs_tol=0.51, label="limit|cap|liab|most|maxim|exposure")),
             answer("charges", "Charges of July 2024 to June 2025 less all credit notes that relate to them", weight=1.5, number=number(float(charges), unit="GBP", abs_tol=0.51, label="charges")),
-            answer("clause", "The clause as numbered since Amendment No 1", regex=[r"clause\W{0,4}12\.2(?!\d)"]),
+            answer("clause", "The clause as numbered since Amendment No 1", regex=[r"(?<![\d.])12\.2(?!\d)"]),
         ],
         scripted=f"The limit is GBP {cap:,.2f}.\n\nIt is {facts.AGREED['cap']}% of the Charges, which came to GBP {charges:,}.\n\nIt stands in clause 12.2.",
         wrong=f"The limit is GBP {wrong * 1.5:,.2f}, 150% of the Charges of GBP {wrong:,}, by clause 11.2.",

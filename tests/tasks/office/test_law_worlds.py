@@ -3,6 +3,8 @@
 Hasty work is the task's own solution with one step changed, so that it falls for one trap; it must lose the main point.
 """
 
+# ruff: noqa: E501 - one answer, one line
+
 from __future__ import annotations
 
 import re
@@ -61,6 +63,40 @@ HASTY = [
     ("brasser-missing-documents", 'have |= set(re.findall(r"R-\\d+", ', 'have |= set(re.findall(r"never", '),
     ("brasser-missing-documents", "not in have | dropped", "not in have"),
 ]
+
+#: Right answers, as a careful person might write them in other words.
+RIGHT = [
+    ("osterley-termination-notice", "120 days (clause 13.2). The 150 days are only in an unsigned draft."),
+    ("osterley-termination-notice", "Under cl. 13.2 (formerly 12.2), as amended: 120 calendar days' written notice."),
+    (
+        "brightwater-liability-cap",
+        "**Maximum exposure: £2,777,262** under clause 12.2\n\n- Charges July 2024 to June 2025: £1,851,508\n- 150% of these",
+    ),
+    (
+        "brightwater-liability-cap",
+        "The cap under clause 12.2 (formerly 11.2) is £2,777,262.00, being 150% of Charges of £1,851,508.00 for the Contract Year "
+        "to 30 June 2025, which is above the floor of £1.5 million.",
+    ),
+    (
+        "chippenham-break-notice",
+        "**Post by:** Wednesday, 1 April 2026\n**Received on:** Tuesday, 7 April 2026\n"
+        "**Address:** Lacock Estates, 41 Queen Square, Bath, BA1 2HN",
+    ),
+    ("kade-delay-damages", "Complete weeks of delay: 8 (2 March to 28 April 2026); 8 x 0.75% x EUR 11.86m = EUR 711,600."),
+    ("kade-delay-damages", "€711,600, for eight complete weeks."),
+    ("kade-defence-deadline", "Claim received: Monday, 10 August 2026\nDefence due: Tuesday, 6 October 2026"),
+    (
+        "kade-august-fees",
+        "Fees after discount: €41,544.82\nDisbursements: €8,808.35\nTotal: €59,583.34 (VAT of €9,230.17 included)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "text"), RIGHT)
+def test_a_right_answer_in_other_words_scores_one(desk: Any, name: str, text: str) -> None:
+    verdict = desk.judge(name, desk.only_answers(name, text))
+    assert verdict.reward == 1.0, [c for c in verdict.criteria if c.score != 1.0]
 
 
 @pytest.mark.slow
