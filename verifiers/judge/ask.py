@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from envkit.failure import FailureKind, UserError
 from envkit.policy import chat_wire
@@ -26,14 +26,14 @@ from envkit.policy.transport import Broken, Reply
 from envkit.scrub import Scrubber
 from envkit.verifiers.judge.cache import Vote
 from envkit.verifiers.judge.config import JudgeConfig
+from envkit.verifiers.judge.connection import Connections
 from envkit.verifiers.judge.lanes import Lane, Lanes, NoKeyLeft, NoKeyReady
 from envkit.verifiers.judge.verdict import Scale, Unparsable, answer_schema, parse_ballot
-from envkit.verifiers.judge.wires import Wires
 
 __all__ = ["Asker", "Budget", "Lost", "Spent", "TooLong"]
 
 #: What `structured = "auto"` tries, in order.
-_FORMS = ("json_schema", "json_object", "none")
+_FORMS: tuple[Literal["json_schema", "json_object", "none"], ...] = ("json_schema", "json_object", "none")
 _ABOUT_FORM = ("response_format", "json_schema", "json_object", "structured output", "guided")
 
 
@@ -67,24 +67,20 @@ class Spent:
 
 @dataclass(slots=True)
 class Budget:
-    """What one criterion may still use, over all its votes and retries."""
+    """What one criterion may still use, over all its votes and retries; what it spent, and what last went wrong."""
 
     ends_s: float
     requests: int
     why: str = "the criterion's time is up"
     spent: Spent = field(default_factory=Spent)
-
-
-@dataclass(slots=True)
-class _Last:
-    """The last thing that went wrong, for the message."""
-
     kind: FailureKind = FailureKind.JUDGE_UNREACHABLE
     problem: str = "no request was sent"
-    failures: int = 0
 
     def note(self, kind: FailureKind, problem: str) -> None:
         self.kind, self.problem = kind, problem
+
+    def lost(self, why: str) -> Lost:
+        return Lost(self.kind, f"{why}; the last answer: {self.problem}")
 
 
 class Asker:
@@ -94,7 +90,7 @@ class Asker:
         self,
         config: JudgeConfig,
         lanes: Lanes,
-        wires: Wires,
+        transport: Connections,
         *,
         scrubber: Scrubber,
         headers: Mapping[str, str],
@@ -102,7 +98,7 @@ class Asker:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._config, self._lanes, self._wires = config, lanes, wires
+        self._config, self._lanes, self._transport = config, lanes, transport
         self._scrubber, self._rng, self._clock, self._sleep = scrubber, rng, clock, sleep
         self._headers = {
             "content-type": "application/json",
@@ -123,25 +119,26 @@ class Asker:
             Lost: JUDGE_UNREACHABLE or JUDGE_UNPARSABLE.
             TooLong: The prompt does not fit.
         """
-        last, unread, sent = _Last(), "", 0
+        unread, sent, failures = "", 0, 0
         while True:
             if budget.requests <= 0:
-                raise Lost(last.kind, f"no verdict within the attempts that are allowed; the last one: {last.problem}")
-            lane = await self._lane(budget, last)
+                raise budget.lost("no verdict within the attempts that are allowed")
+            lane = await self._lane(budget)
             sent_s = self._clock()
             budget.requests -= 1
             budget.spent.requests += 1
             sent += 1
             form, cold = self._form, self._cold
             try:
-                reply = await self._wires.post(
+                reply = await self._transport.post(
                     self._body(prompt(unread), scale),
                     self._with_key(lane),
                     timeout_s=max(0.001, min(self._config.request_timeout_s, budget.ends_s - sent_s)),
                 )
             except Broken as error:
-                last.note(FailureKind.JUDGE_UNREACHABLE, str(error))
-                await self._pause(last, None, budget)
+                budget.note(FailureKind.JUDGE_UNREACHABLE, str(error))
+                failures += 1
+                await self._pause(failures, None, budget)
                 continue
             except UserError as error:
                 raise Lost(FailureKind.JUDGE_UNREACHABLE, str(error)) from error
@@ -153,15 +150,15 @@ class Asker:
                     return self._read(reply, lane, sent_s, scale, budget.spent, sent)
                 except chat_wire.NotAnAnswer as error:
                     problem = f"HTTP {reply.status}, but no chat completion: {self._clean(str(error))}"
-                    last.note(FailureKind.JUDGE_UNREACHABLE, problem)
+                    budget.note(FailureKind.JUDGE_UNREACHABLE, problem)
                     meant = meaning(error.status or 502, reply.body)
                 except Unparsable as error:
                     unread = "it was not one JSON object with a rationale and a verdict"
-                    last.note(FailureKind.JUDGE_UNPARSABLE, self._clean(str(error)))
+                    budget.note(FailureKind.JUDGE_UNPARSABLE, self._clean(str(error)))
                     meant = Meaning.AGAIN
             else:
                 problem = f"HTTP {reply.status}: {self._clean(chat_wire.error_text(reply.body))}"
-                last.note(FailureKind.JUDGE_UNREACHABLE, problem)
+                budget.note(FailureKind.JUDGE_UNREACHABLE, problem)
             match meant:
                 case Meaning.LIMITED:
                     self._lanes.limited(lane, sent_s, asked_s)
@@ -169,23 +166,24 @@ class Asker:
                     why = Quarantine.REFUSED if meant is Meaning.REFUSED else Quarantine.EXHAUSTED
                     self._lanes.refused(lane, why)
                 case Meaning.CONTEXT:
-                    raise TooLong(last.problem)
+                    raise TooLong(budget.problem)
                 case Meaning.REJECTED:
-                    self._simplify(reply, form, cold, last)
+                    self._simplify(reply, form, cold, budget)
                 case _:
-                    await self._pause(last, asked_s, budget)
+                    failures += 1
+                    await self._pause(failures, asked_s, budget)
 
-    async def _lane(self, budget: Budget, last: _Last) -> Lane:
+    async def _lane(self, budget: Budget) -> Lane:
         try:
             return await self._lanes.take(budget.ends_s)
         except NoKeyLeft as error:
             raise Lost(
                 FailureKind.JUDGE_UNREACHABLE,
                 f"the judge's endpoint accepts none of the keys ({error}); check api_key_env or api_key_file. "
-                f"It said: {last.problem}",
+                f"It said: {budget.problem}",
             ) from None
         except NoKeyReady as error:
-            raise Lost(last.kind, f"{budget.why}: {error}; the last answer: {last.problem}") from None
+            raise budget.lost(f"{budget.why}: {error}") from None
 
     def _body(self, messages: list[dict[str, Any]], scale: Scale) -> bytes:
         body = chat_wire.request_body(self._config, messages, ())
@@ -226,7 +224,7 @@ class Asker:
             key=lane.key.label,
         )
 
-    def _simplify(self, reply: Reply, form: str, cold: bool, last: _Last) -> None:
+    def _simplify(self, reply: Reply, form: str, cold: bool, budget: Budget) -> None:
         """Makes the request's form simpler where that is what the endpoint refuses; else gives up."""
         said = reply.body[:20_000].decode("utf-8", "replace").lower()
         if reply.status in (400, 404, 415, 422, 501):
@@ -237,17 +235,17 @@ class Asker:
             if cold and "temperature" in said and self._config.temperature is not None:
                 self._cold = False
                 return
-        raise Lost(FailureKind.JUDGE_UNREACHABLE, f"the judge's endpoint rejects the request: {last.problem}")
+        raise Lost(FailureKind.JUDGE_UNREACHABLE, f"the judge's endpoint rejects the request: {budget.problem}")
 
-    async def _pause(self, last: _Last, asked_s: float | None, budget: Budget) -> None:
-        last.failures += 1
+    async def _pause(self, failures: int, asked_s: float | None, budget: Budget) -> None:
+        if budget.requests <= 0:
+            return
         config = self._config
-        pause_s = delay_s(last.failures, self._rng, first_s=config.first_delay_s, longest_s=config.longest_delay_s)
+        pause_s = delay_s(failures, self._rng, first_s=config.first_delay_s, longest_s=config.longest_delay_s)
         pause_s = max(pause_s, asked_s or 0.0)
-        if budget.requests > 0 and self._clock() + pause_s >= budget.ends_s:
-            raise Lost(last.kind, f"{budget.why}, with no time left for another attempt; the last one: {last.problem}")
-        if budget.requests > 0:
-            await self._sleep(pause_s)
+        if self._clock() + pause_s >= budget.ends_s:
+            raise budget.lost(f"{budget.why}, with no time left for another attempt")
+        await self._sleep(pause_s)
 
     def _clean(self, text: str) -> str:
         return self._scrubber.scrub_text(chat_wire.clean(text))

@@ -29,13 +29,13 @@ from envkit.verifier import Criterion, Outcome
 from envkit.verifiers.judge.ask import Asker, Budget, Lost, Spent, TooLong
 from envkit.verifiers.judge.cache import Vote, VoteCache, content_key
 from envkit.verifiers.judge.config import JudgeConfig
+from envkit.verifiers.judge.connection import Connections
 from envkit.verifiers.judge.evidence import Choice, choose, material
 from envkit.verifiers.judge.lanes import Lanes
 from envkit.verifiers.judge.prompt import PROMPT_VERSION, Material, fresh_boundary, messages
 from envkit.verifiers.judge.reading import Reading, Render, Source, read_sources
 from envkit.verifiers.judge.render import render_file
 from envkit.verifiers.judge.schema import JudgeCheck
-from envkit.verifiers.judge.wires import Wires
 
 __all__ = ["JudgeContext", "JudgeRecord", "Judged", "judge_all", "judge_criteria"]
 
@@ -138,10 +138,11 @@ async def judge_all(
     rng = random.Random()
     pace_s = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
     lanes = Lanes(keys, width=config.max_concurrency, pace_s=pace_s, rng=rng, clock=time.monotonic)
-    wires = Wires(config)
-    asker = Asker(config, lanes, wires, scrubber=scrubber, headers=dict(headers), rng=rng)
+    width = config.max_concurrency * len(keys)
+    transport = Connections(config)
+    asker = Asker(config, lanes, transport, scrubber=scrubber, headers=dict(headers), rng=rng)
     cache = VoteCache(config.cache_folder()) if config.cache else None
-    room = asyncio.Semaphore(config.max_concurrency * len(keys))
+    room = asyncio.Semaphore(width)
     try:
         cases = [
             _Case(check, choice, readings, context, config, asker, cache)
@@ -149,7 +150,7 @@ async def judge_all(
         ]
         judged = list(await asyncio.gather(*(case.judged(room, deadline) for case in cases)))
     finally:
-        await wires.close()
+        await transport.close()
     if context.logs is not None:
         _log(context.logs, judged)
     return judged
@@ -258,7 +259,7 @@ class _Case:
         votes: list[Vote] = []
         lost: list[Lost] = []
         asked = 0
-        while asked < total and not self._settled(votes, total):
+        while asked < total and not self._settled(votes, total) and self._open(votes, total, asked):
             more = total - asked if self._check.scale == "score" else self._least_more(votes, total, asked)
             found = await asyncio.gather(
                 *(self._vote(number, budget) for number in range(asked, asked + more)), return_exceptions=True
@@ -284,6 +285,12 @@ class _Case:
             return len(votes) == total
         passed = sum(vote.score >= 1.0 for vote in votes)
         return max(passed, len(votes) - passed) > total // 2
+
+    def _open(self, votes: Sequence[Vote], total: int, asked: int) -> bool:
+        """Whether the votes that are still to come can decide; not so when too many were lost."""
+        if self._check.scale == "score":
+            return len(votes) == asked
+        return self._least_more(votes, total, 0) <= total - asked
 
     @staticmethod
     def _least_more(votes: Sequence[Vote], total: int, asked: int) -> int:
