@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 
+from envkit.tasks.office.facts.rounding import half_up
+
 NOW = datetime(2026, 1, 14, 9, 0)
 HOURS_A_DAY = 7.5
 Q3 = (date(2025, 10, 1), date(2025, 12, 31))
@@ -307,13 +309,13 @@ def invoice_november(entries: tuple[Entry, ...] | None = None, rates: dict[str, 
     for e in entries:
         if e.code == "HP-2417" and e.billable and e.day.month == 11:
             hours[grade[e.person]] += e.hours
-    gross = round(sum(hours[g] / HOURS_A_DAY * rates[g] for g in GRADES), 2)
-    discount = round(gross * LANTERN["discount"], 2)
-    fees = round(gross - discount, 2)
-    spent = round(sum(recoverable(x) for x in EXPENSES if x.code == "HP-2417" and x.day.month == 11), 2)
-    expenses = min(spent, round(fees * LANTERN["expense_cap"], 2))
-    vat = round((fees + expenses) * LANTERN["vat"], 2)
-    return Invoice(hours, rates, gross, discount, fees, expenses, vat, round(fees + expenses + vat, 2))
+    gross = half_up(sum(hours[g] / HOURS_A_DAY * rates[g] for g in GRADES), 2)
+    discount = half_up(gross * LANTERN["discount"], 2)
+    fees = half_up(gross - discount, 2)
+    spent = half_up(sum(recoverable(x) for x in EXPENSES if x.code == "HP-2417" and x.day.month == 11), 2)
+    expenses = min(spent, half_up(fees * LANTERN["expense_cap"], 2))
+    vat = half_up((fees + expenses) * LANTERN["vat"], 2)
+    return Invoice(hours, rates, gross, discount, fees, expenses, vat, half_up(fees + expenses + vat, 2))
 
 
 # Invoices -------------------------------------------------------------------------------------------------------------
@@ -334,7 +336,7 @@ class Bill:
 
     @property
     def gross(self) -> float:
-        return round(self.net * (1 + self.vat_rate), 2)
+        return half_up(self.net * (1 + self.vat_rate), 2)
 
     @property
     def due(self) -> date:
@@ -352,7 +354,7 @@ class CreditNote:
 
     @property
     def gross(self) -> float:
-        return round(self.net * 1.2, 2)
+        return half_up(self.net * 1.2, 2)
 
 
 # Month-end closing rates, units of GBP for one unit of the currency.

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 
+from envkit.tasks.office.facts.rounding import half_up
+
 
 @dataclass(frozen=True)
 class Store:
@@ -35,7 +37,7 @@ class Store:
 
     @property
     def contribution(self) -> float:
-        return round(self.sales * self.margin, 1) - self.staff - self.rent - self.other
+        return half_up(self.sales * self.margin, 1) - self.staff - self.rent - self.other
 
     @property
     def four_wall(self) -> float:

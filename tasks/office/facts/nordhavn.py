@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 
+from envkit.tasks.office.facts.rounding import half_up
+
 NOW = datetime(2026, 2, 11, 8, 30)
 
 
@@ -285,7 +287,7 @@ class Cost:
     @property
     def dkk(self) -> float:
         rate = 1.0 if self.currency == "DKK" else FX[self.day.strftime("%Y-%m")][self.currency]
-        return round(self.amount * rate, 2)
+        return half_up(self.amount * rate, 2)
 
 
 COSTS = (

@@ -287,9 +287,11 @@ I redo the chart on "Sales by region" myself: leave that slide alone, and all ot
             check(
                 "deck",
                 "estate",
-                "The estate's total and margin in the table",
+                "The estate's total and margin, and the source named below the table",
                 path=DECK,
                 slide="Contribution by region",
+                contains=["v3"],
+                not_contains=["v2"],
                 tables=[
                     cell("Estate", column, contribution, 0.051),
                     {

@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import date
 
 from envkit.tasks.office.facts import harrow_pike as facts
+from envkit.tasks.office.facts.rounding import half_up
 from envkit.tasks.office.render.xlsx import Bold, F, Sheet, workbook
 
 __all__ = ["ledger", "open_gbp"]
@@ -41,7 +42,7 @@ INVOICE_HEAD = (
 def open_gbp(bill: facts.Bill) -> float:
     """What is open of an invoice in GBP at the closing rate of December 2025."""
     rate = 1.0 if bill.currency == "GBP" else facts.FX["2025-12"][bill.currency]
-    return 0.0 if bill.paid else round(bill.gross * rate, 2)
+    return 0.0 if bill.paid else half_up(bill.gross * rate, 2)
 
 
 def ledger() -> bytes:
