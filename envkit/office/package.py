@@ -8,7 +8,6 @@ saved as "Strict Open XML" use other namespaces; they are mapped to the usual on
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
 import zipfile
@@ -18,17 +17,11 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from envkit.office.gate import MAX_PART_BYTES, MAX_PARTS, MAX_TOTAL_BYTES, OLE, open_zip
 from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["MAX_PARTS", "MAX_PART_BYTES", "MAX_TOTAL_BYTES", "Package", "parse_xml"]
 
-MAX_PARTS = 5_000
-MAX_PART_BYTES = 96 << 20
-MAX_TOTAL_BYTES = 200 << 20
-#: Highest ratio of unpacked to packed size of one part, once it is beyond a megabyte. Sheets of zeros reach some 60.
-MAX_RATIO = 200
-
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/([A-Za-z/]+)")
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 _TRANSITIONAL = {
@@ -74,36 +67,18 @@ class Package:
         self._what = names.get(main, "a pptx deck")
         if not data:
             raise Unreadable(Problem.EMPTY, "it has 0 bytes")
-        if data.startswith(_OLE):
+        if data.startswith(OLE):
             if "EncryptedPackage".encode("utf-16-le") in data:
                 raise Unreadable(Problem.ENCRYPTED, "it is protected with a password")
             raise Unreadable(Problem.UNSUPPORTED, f"it is a legacy Office file (xls, doc, ppt), not {self._what}")
         if not data.startswith(b"PK\x03\x04"):
             raise Unreadable(Problem.NOT_THIS_FORMAT, f"it is not {self._what}: the content begins with {data[:12]!r}")
-        try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-            raise Unreadable(Problem.CORRUPT, f"its zip directory is broken or cut off: {error}") from error
+        self._zip = open_zip(data)
         self._infos: dict[str, zipfile.ZipInfo] = {}
-        self._check()
-        self.main = self._main_part(main)
-
-    def _check(self) -> None:
-        infos = self._zip.infolist()
-        if len(infos) > MAX_PARTS:
-            raise Unreadable(Problem.TOO_BIG, f"it has {len(infos)} parts; at most {MAX_PARTS} are read")
-        total = sum(info.file_size for info in infos)
-        if total > MAX_TOTAL_BYTES:
-            raise Unreadable(Problem.TOO_BIG, f"it unpacks to {total} bytes; at most {MAX_TOTAL_BYTES} are read")
-        for info in infos:
-            if info.flag_bits & 1:
-                raise Unreadable(Problem.ENCRYPTED, "its zip members are encrypted")
-            if info.file_size > MAX_PART_BYTES:
-                raise Unreadable(Problem.TOO_BIG, f"part {info.filename!r} unpacks to {info.file_size} bytes")
-            if info.file_size > 1 << 20 and info.file_size > MAX_RATIO * max(info.compress_size, 1):
-                raise Unreadable(Problem.TOO_BIG, f"part {info.filename!r} is packed {MAX_RATIO}:1 or more: a zip bomb")
+        for info in self._zip.infolist():
             # Part names are case-insensitive by the standard; the first of equals is the one programs open.
             self._infos.setdefault(info.filename.lstrip("/").lower(), info)
+        self.main = self._main_part(main)
 
     def _main_part(self, main: str) -> str:
         for kind, target in self.relations("").values():
@@ -154,18 +129,28 @@ class Package:
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
         """The relations of a part (the package's own for ""): id -> (type, target part). External ones are left out."""
-        folder, base = posixpath.split(part)
-        name = posixpath.join(folder, "_rels", base + ".rels")
-        if not self.has(name):
-            return {}
+        folder = posixpath.dirname(part)
         out: dict[str, tuple[str, str]] = {}
-        for element in self.xml(name).iter(_RELATION):
+        for element in self._relation_elements(part):
             if element.get("TargetMode") == "External":
                 continue
             target = unquote(element.get("Target", ""))
             full = target[1:] if target.startswith("/") else posixpath.normpath(posixpath.join(folder, target))
             out[element.get("Id", "")] = (element.get("Type", ""), full)
         return out
+
+    def external(self, part: str) -> dict[str, str]:
+        """The relations of a part that lead out of the package (hyperlinks, linked files): id -> target as written."""
+        return {
+            element.get("Id", ""): element.get("Target", "")
+            for element in self._relation_elements(part)
+            if element.get("TargetMode") == "External"
+        }
+
+    def _relation_elements(self, part: str) -> Iterator[etree._Element]:
+        folder, base = posixpath.split(part)
+        name = posixpath.join(folder, "_rels", base + ".rels")
+        return self.xml(name).iter(_RELATION) if self.has(name) else iter(())
 
     def related(self, part: str, kind: str) -> Iterator[str]:
         """Existing target parts of one relation type, given by its last word (`notesSlide`)."""

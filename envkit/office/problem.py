@@ -17,6 +17,8 @@ class Problem(StrEnum):
     NOT_THIS_FORMAT = "not this format"  # the content is something else
     ENCRYPTED = "encrypted"  # it needs a password
     CORRUPT = "corrupt"  # it is of the format, but broken
+    TIMEOUT = "too slow to read"  # its parser ran past the time it may take
+    PARSER_CRASH = "a file that breaks its parser"  # the parser died, or raised what parsers should not
     UNSUPPORTED = "unsupported"  # sound, but of a kind that is not read (legacy formats)
 
 

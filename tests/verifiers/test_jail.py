@@ -17,7 +17,8 @@ import pytest
 
 from envkit.deadline import Deadline
 from envkit.failure import FailureKind
-from envkit.verifiers.jail import MAX_OUTPUT, Ended, Jail, Limits
+from envkit.office.jail import MAX_OUTPUT
+from envkit.verifiers.jail import Ended, Jail, Limits
 from envkit.verifiers.run import _Progress
 from envkit.verifiers.schema import parse_checks
 
