@@ -98,8 +98,16 @@ class Arena:
             v[self._at[0], :, self._at[1]] = values[b, :, q]
         return k[rows, :, : self._length], v[rows, :, : self._length]
 
+    # What the model asks when it makes its own mask; it does so only for steps in which every row looks at everything.
+
     def get_seq_length(self, layer: int = 0) -> int:
-        return self._length
+        return self._length - 1
+
+    def get_query_offset(self, layer: int = 0) -> int:
+        return self._length - 1
+
+    def get_mask_sizes(self, query_length: Any, layer: int = 0) -> tuple[int, int]:
+        return self._length, 0
 
     def copy_row(self, source: int, target: int, tokens: int) -> None:
         for t in (*self._keys, *self._values):

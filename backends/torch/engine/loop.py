@@ -268,7 +268,9 @@ class TokenLoop:
                     where.append((torch.full((n,), b), torch.arange(width - n, width), positions[b, width - n :]))
             of, query, at = (torch.cat(t) for t in zip(*where, strict=True))
             self._arena.aim(first, batch, length, (of + first, at), (of, query))
-        mask = (torch.arange(length)[None, None] <= positions[:, :, None])[:, None].to(self._device)
+        mask: torch.Tensor | None = None  # rows of equal length look at all there is, which needs no mask and is faster
+        if straight is None:
+            mask = (torch.arange(length)[None, None] <= positions[:, :, None])[:, None].to(self._device)
         out = self._model(
             input_ids=ids.to(self._device),
             attention_mask=mask,

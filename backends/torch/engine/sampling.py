@@ -46,19 +46,18 @@ def draw(logits: torch.Tensor, rows: list[Wishes]) -> tuple[list[int], list[floa
             logits = logits.clone() if i == 0 else logits
             logits[i] = _cut(logits[i], w.params.top_k, w.params.top_p)
     logprobs = torch.log_softmax(logits, -1)
-    # the largest of p/e with e exponential is distributed as p; one draw a row, without a cumulative sum
-    noise = torch.empty_like(logprobs)
-    if any(w.generator is None for w in rows):
-        noise.exponential_()
+    # one uniform number a row against the cumulative distribution, in double precision: the sum of a large vocabulary
+    # in single precision would shift mass by more than a rare token has
+    mass = logprobs.double().exp().cumsum(-1)
+    uniform = torch.rand(len(rows), 1, dtype=torch.float64, device=logits.device)
     for i, w in enumerate(rows):
         if w.generator is not None:
-            noise[i].exponential_(generator=w.generator)
-    keys = logprobs - noise.log()
+            uniform[i] = torch.rand(1, dtype=torch.float64, device=logits.device, generator=w.generator)
+    chosen = torch.searchsorted(mass, uniform * mass[:, -1:], right=True).clamp_(max=logits.shape[-1] - 1)
     for i, t in enumerate(temperatures):
         if t == 0.0:
-            keys[i] = logprobs[i]
-    chosen = keys.argmax(-1)
-    return chosen.tolist(), logprobs.gather(-1, chosen[:, None]).squeeze(-1).tolist()
+            chosen[i] = logprobs[i].argmax()
+    return chosen[:, 0].tolist(), logprobs.gather(-1, chosen)[:, 0].tolist()
 
 
 def _cut(logits: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
