@@ -175,6 +175,9 @@ class FamilyRenderer:
     def decode(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
 
 def _argument_text(arguments: Any) -> str:
     if arguments is None:

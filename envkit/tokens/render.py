@@ -108,6 +108,10 @@ class Renderer(Protocol):
         """The raw text, control tokens included; bytes that are no UTF-8 become U+FFFD."""
         ...
 
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text in which control tokens count as such; for audits, never for contents."""
+        ...
+
 
 def template_messages(messages: Sequence[AnyMessage], before: Sequence[AnyMessage] = ()) -> list[dict[str, Any]]:
     """Messages as chat templates expect them: arguments as objects, tool results with the tool's name."""

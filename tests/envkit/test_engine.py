@@ -288,7 +288,7 @@ async def test_cancelling_aborts_the_request_at_the_engine() -> None:
     engine = FakeEngine(hang)
     async with serving(engine) as client:
         task = asyncio.create_task(ask(client))
-        while not engine.requests:  # noqa: ASYNC110 - the fake has no event to wait for
+        while not engine.requests:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -357,7 +357,7 @@ async def test_aborting_a_session_names_its_requests_and_keeps_what_comes_back()
     engine = FakeEngine(until_aborted)
     async with serving(engine) as client:
         task = asyncio.create_task(ask(client))
-        while not engine.requests:  # noqa: ASYNC110 - the fake has no event to wait for
+        while not engine.requests:
             await asyncio.sleep(0.01)
         await client.abort("s")
         await client.abort("somebody else")

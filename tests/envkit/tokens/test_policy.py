@@ -167,7 +167,7 @@ async def test_aborting_a_turn_returns_what_there_is(renderers_by_name: dict[str
     async with policy(renderers_by_name["qwen3"], until_aborted) as (made, engine):
         await made.start(context())
         acting = asyncio.create_task(made.act(USER))
-        while not engine.requests:  # noqa: ASYNC110 - the fake has no event to wait for
+        while not engine.requests:
             await asyncio.sleep(0.01)
         await made.abort()
         assert engine.aborted

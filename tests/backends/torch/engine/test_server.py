@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from envkit.engine import EngineClient, EngineError, SamplingParams
 from envkit.failure import FailureKind
 from envkit.messages import Message, Observation
 from envkit.tokens import PromptIds, export, read_trace
+from envkit.tokens.conversation import BranchWarning
 
 pytestmark = pytest.mark.tokens
 
@@ -91,7 +93,7 @@ async def test_aborting_brings_the_partial_ids_back() -> None:
     async with serving() as (client, server):
         task = asyncio.create_task(ask(client, [1, 2, 3], max_tokens=500, ignore_eos=True))
         other = asyncio.create_task(ask(client, [1, 2, 3], session="other", max_tokens=30, ignore_eos=True))
-        while server._loop.running < 2:  # noqa: ASYNC110 - the engine's thread has no event for us
+        while server._loop.running < 2:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         await client.abort("s")
@@ -104,7 +106,7 @@ async def test_aborting_brings_the_partial_ids_back() -> None:
 async def test_a_client_that_hangs_up_frees_its_row() -> None:
     async with serving() as (client, server):
         task = asyncio.create_task(ask(client, [1, 2, 3], max_tokens=508, ignore_eos=True))
-        while not server._loop.running:  # noqa: ASYNC110 - the engine's thread has no event for us
+        while not server._loop.running:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -127,7 +129,7 @@ async def test_new_weights_drop_no_request_and_every_token_knows_its_version(tmp
             asyncio.create_task(ask(client, np.arange(5 + i), session=str(i), max_tokens=300, ignore_eos=True))
             for i in range(4)
         ]
-        while server._loop.running < 4:  # noqa: ASYNC110 - the engine's thread has no event for us
+        while server._loop.running < 4:
             await asyncio.sleep(0.005)
         deadline = Deadline.after(30)
         await client.pause(deadline, clear_cache=clear)
@@ -179,41 +181,67 @@ async def test_an_engine_that_dies_says_so_to_everybody() -> None:
         assert caught.value.kind is FailureKind.POLICY_ERROR
 
 
-async def test_a_token_policy_over_the_embedded_engine_loses_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def vocabulary() -> Any:
+    return templates.train(600)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "glm-4.5", "deepseek-v3", "minimax-m2", "chatml", "roles"])
+async def test_a_token_policy_over_the_embedded_engine_loses_nothing(
+    tmp_path: Path, vocabulary: Any, name: str
+) -> None:
     """The whole way: messages, template, HTTP, sampling, parsing, trace, export, and the trainer's view of it."""
+    from envkit.backends.torch.score import scorer
     from envkit.policy.token import TokenPolicy
+    from envkit.tokens.audit import logprob_gap
     from envkit.tokens.render import load_renderer
 
-    vocabulary = templates.train(600)
-    size = vocabulary.get_vocab_size()
-    stop = vocabulary.token_to_id("<|im_end|>")
-    model = loops.tiny(vocab_size=size, eos_token_id=stop, max_position_embeddings=2048)
-    renderer = load_renderer(templates.wrap(vocabulary), "qwen3", {"thinking_retention": "all"})
+    if name in templates.TEMPLATES:
+        wrapped = templates.wrap(vocabulary, template=templates.TEMPLATES[name])
+        renderer = load_renderer(wrapped, "template", {"stop_tokens": templates.STOPS[name]})
+    else:
+        eos = {"deepseek-v3": "<｜end▁of▁sentence｜>", "minimax-m2": "[e~["}.get(name, "<|endoftext|>")
+        renderer = load_renderer(templates.wrap(vocabulary, eos), name, {"thinking_retention": "all"})
+    model = loops.tiny(vocab_size=vocabulary.get_vocab_size(), eos_token_id=None, max_position_embeddings=4096)
+    calls: list[tuple[list[int], Any]] = []
     async with serving(model) as (client, _):
-        policy = TokenPolicy(client=client, renderer=renderer, max_turn_tokens=40, seeded=True)
+        plain = client.generate
+
+        async def watched(prompt: PromptIds, *args: Any, **kwargs: Any) -> Any:
+            before = prompt.array().tolist()
+            out = await plain(prompt, *args, **kwargs)
+            calls.append((before, out))
+            return out
+
+        client.generate = watched  # type: ignore[method-assign]
+        policy = TokenPolicy(client=client, renderer=renderer, max_turn_tokens=60, seeded=True)
         await policy.start(
             SimpleNamespace(  # type: ignore[arg-type]
                 task=SimpleNamespace(id="t"),
                 step=SimpleNamespace(name=""),
                 seed=1,
                 attempt=1,
-                deadline=Deadline.after(60),
+                deadline=Deadline.after(90),
                 logs=tmp_path,
             )
         )
-        observation = Observation(messages=(Message(role="user", content="Do <|im_end|> something."),))
-        for i in range(5):
-            answer = await policy.act(observation)
-            assert answer.usage.completion_tokens
-            if i:
-                assert answer.usage.cached_tokens
-            observation = Observation(messages=(Message(role="tool", content=f"result {i}", tool_call_id="c"),))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BranchWarning)  # random weights do end turns inside their reasoning
+            observation = Observation(messages=(Message(role="user", content="Do <|im_end|> something."),))
+            for i in range(6):
+                answer = await policy.act(observation)
+                assert answer.usage.completion_tokens
+                content = f"result {i} </think> \u20ac"
+                observation = Observation(messages=(Message(role="tool", content=content, tool_call_id="c", name="r"),))
         await policy.close()
     trace = read_trace(tmp_path / "trace")
     out = export(trace)
-    assert out.delivered == out.sampled == trace.sampled_tokens > 0
-    gaps = []
-    for s in out.samples:
-        truth = loops.logprobs_of(model, s.ids[:1], s.ids[1:].tolist())
-        gaps.append(np.abs(s.logprobs[1:] - truth)[s.mask[1:]])
-    assert float(np.concatenate(gaps).mean()) < 1e-4
+    assert out.delivered == out.sampled == trace.sampled_tokens == sum(len(g.ids) for _, g in calls)
+    nodes = [n for n in trace if n.sampled]
+    for node, (prompt, generation) in zip(nodes, calls, strict=True):
+        (s,) = [s for s in out.samples if node.index in s.nodes and s.mask[node.start : node.end].all()]
+        assert s.ids[: node.end].tolist() == [*prompt, *generation.ids.tolist()]
+        np.testing.assert_array_equal(s.logprobs[node.start : node.end], generation.logprobs)
+    gap = logprob_gap(out.samples, scorer(model), version=0)
+    assert gap.tokens == trace.sampled_tokens
+    assert gap.mean < 1e-4
