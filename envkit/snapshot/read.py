@@ -90,7 +90,7 @@ def _gunzip(source: Path, limits: Limits) -> IO[bytes]:
             unpacker = zlib.decompressobj(wbits=31)
             while block := stream.read(_CHUNK):
                 packed += len(block)
-                while block:
+                while True:
                     piece = unpacker.decompress(block, _CHUNK)
                     total += len(piece)
                     if total > limits.total_mb << 20 or too_dense(total, packed, limits):
@@ -99,13 +99,15 @@ def _gunzip(source: Path, limits: Limits) -> IO[bytes]:
                             f"the archive unpacks to more than {limits.total_mb} MiB, or more than {limits.ratio}:1",
                         )
                     target.write(piece)
-                    block = unpacker.unconsumed_tail
                     if unpacker.eof:
-                        rest = unpacker.unused_data
-                        block = rest if rest.strip(b"\0") else b""
-                        unpacker = zlib.decompressobj(wbits=31) if block else unpacker
-                        if not block:
+                        block = unpacker.unused_data
+                        if not block.strip(b"\0"):
                             break
+                        unpacker = zlib.decompressobj(wbits=31)  # another stream, laid behind the first
+                        continue
+                    block = unpacker.unconsumed_tail
+                    if not block and len(piece) < _CHUNK:
+                        break
             if not unpacker.eof:
                 raise SnapshotError(Fault.CORRUPT, "the archive's compression ends too early; it was cut off")
         target.seek(0)

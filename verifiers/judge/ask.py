@@ -34,6 +34,8 @@ __all__ = ["Asker", "Budget", "Lost", "Spent", "TooLong"]
 
 #: What `structured = "auto"` tries, in order.
 _FORMS: tuple[Literal["json_schema", "json_object", "none"], ...] = ("json_schema", "json_object", "none")
+#: Answers without a verdict that are paid for before a vote is given up.
+_MAX_UNREAD = 4
 _ABOUT_FORM = ("response_format", "json_schema", "json_object", "structured output", "guided")
 
 
@@ -119,7 +121,7 @@ class Asker:
             Lost: JUDGE_UNREACHABLE or JUDGE_UNPARSABLE.
             TooLong: The prompt does not fit.
         """
-        unread, sent, failures = "", 0, 0
+        unread, sent, failures, babble = "", 0, 0, 0
         while True:
             if budget.requests <= 0:
                 raise budget.lost("no verdict within the attempts that are allowed")
@@ -156,6 +158,9 @@ class Asker:
                     unread = "it was not one JSON object with a rationale and a verdict"
                     budget.note(FailureKind.JUDGE_UNPARSABLE, self._clean(str(error)))
                     meant = Meaning.AGAIN
+                    babble += 1
+                    if babble >= _MAX_UNREAD:
+                        raise budget.lost(f"{babble} answers without a verdict") from None
             else:
                 problem = f"HTTP {reply.status}: {self._clean(chat_wire.error_text(reply.body))}"
                 budget.note(FailureKind.JUDGE_UNREACHABLE, problem)

@@ -316,15 +316,15 @@ class _Case:
             score = statistics.median(vote.score for vote in votes)
             near = min(votes, key=lambda vote: abs(vote.score - score))
             tally = "" if len(votes) == 1 else f"median of {', '.join(f'{vote.score:g}' for vote in votes)}: "
-            return self._decided(score, tally + near.rationale, near)
+            return self._decided(score, tally + near.rationale)
         passed = sum(vote.score >= 1.0 for vote in votes)
         score = 1.0 if passed > len(votes) - passed else 0.0
         speaker = next(vote for vote in votes if vote.score == score)
         agreed = sum(vote.score == score for vote in votes)
         tally = "" if len(votes) == 1 else f"{agreed} of {len(votes)} votes: "
-        return self._decided(score, tally + speaker.rationale, speaker)
+        return self._decided(score, tally + speaker.rationale)
 
-    def _decided(self, score: float, message: str, vote: Vote | None = None) -> Criterion:
+    def _decided(self, score: float, message: str) -> Criterion:
         check = self._check
         passed = score >= (check.pass_at if check.scale == "score" else 1.0)
         return Criterion(
@@ -335,7 +335,6 @@ class _Case:
             outcome=Outcome.PASSED if passed else Outcome.FAILED,
             score=score,
             expected=check.criterion[:500],
-            where=f"judge {vote.model or self._config.model}" if vote is not None else None,
             message=message[:_MAX_MESSAGE],
         )
 
