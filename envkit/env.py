@@ -11,24 +11,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from envkit import episode
 from envkit.deadline import Deadline
 from envkit.failure import (
     Boundary,
+    Cancelled,
     EnvkitError,
     Failure,
     FailureKind,
     NoVerdict,
     UserError,
     boundary,
+    did_you_mean,
 )
 from envkit.harness import Harness, Limits, Session, SessionContext
 from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason
@@ -42,6 +45,8 @@ __all__ = ["AsyncEnv", "make_async"]
 #: Seconds that no stage of teardown may exceed.
 TEARDOWN_S = 10.0
 
+T = TypeVar("T")
+
 
 class AsyncEnv:
     """One task under one harness in one sandbox.
@@ -50,7 +55,7 @@ class AsyncEnv:
         task: The task; `pack` gives its world.
         harness: What the model sees and may do.
         provider: Where it happens.
-        limits: Agent limits; the task's own agent timeout tightens `working_time_s`.
+        limits: Agent limits, or a dict of them; the task's own agent timeout tightens `working_time_s`.
         deadline: The end of everything, fixed from outside (a trial's budget).
         timeout_s: Wall-clock budget of each episode, from `reset`. The earlier of the two counts.
         verify_reserve_s: The part of the budget that the agent can't use up, kept for verification.
@@ -76,7 +81,7 @@ class AsyncEnv:
         pack: TaskPack | None = None,
         harness: Harness,
         provider: SandboxProvider,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         deadline: Deadline | None = None,
         timeout_s: float | None = None,
         verify_reserve_s: float = 0.0,
@@ -91,12 +96,12 @@ class AsyncEnv:
         self.pack = pack
         self.harness = harness
         self.provider = provider
-        self.limits = limits or Limits()
+        self.limits = episode.limits_of(limits)
         self.training = training
         self.seed = seed
         self.verify = verify
         self._outer = deadline or Deadline.never()
-        self._timeout_s = timeout_s
+        self._timeout_s = episode.seconds_of(timeout_s, "timeout_s")
         self._reserve_s = verify_reserve_s
         self._logs = logs
         self._labels = dict(labels or {})
@@ -104,6 +109,8 @@ class AsyncEnv:
         self._scratch: Path | None = None
         self._session: Session | None = None
         self._lock = asyncio.Lock()
+        self._work: asyncio.Task[Any] | None = None  # the reset or the step that is going on
+        self._closing = False
         self._clear()
 
     def _clear(self) -> None:
@@ -128,6 +135,11 @@ class AsyncEnv:
         """The task's step that is being worked on."""
         return self.task.steps[self.step_index]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an episode is going on, so that `step` may be called."""
+        return self._session is not None and self.sandbox is not None
+
     async def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -147,7 +159,7 @@ class AsyncEnv:
                 self.seed = seed
             self.deadline = self._outer.within(self._timeout_s, "the trial's budget")
             try:
-                return await self._reset()
+                return await self._working(self._reset())
             except BaseException:
                 await self._teardown()
                 raise
@@ -162,28 +174,53 @@ class AsyncEnv:
             0.0 before it and the verdict's at it.
 
         Raises:
+            UserError: No episode is open, or the action is no assistant message; an open episode stays open.
             NoVerdict: The episode ended and nothing could be said about the work; `failure` says why.
+            Cancelled: `close` was called meanwhile.
             EnvkitError: A fault on the way (the sandbox died, say). The episode is over.
         """
         async with self._lock:
-            if self._session is None or self.sandbox is None:
+            if not self.is_open:
                 raise UserError("step before reset, or after the end of the episode: call reset first")
             message = AssistantMessage.coerce(action)
             self.messages.append(message)
             try:
-                return await self._step(message)
+                return await self._working(self._step(message))
             except BaseException:
                 await self._teardown()
                 raise
 
     async def close(self) -> None:
-        """Stops everything and removes the temporary folder. May be called twice, and at any time."""
+        """Stops everything and removes the temporary folder. May be called twice, and at any time: a reset or a step
+        that is going on is ended and raises `Cancelled`."""
+        if self._work is not None:
+            self._closing = True
+            self._work.cancel()
         async with self._lock:
+            self._closing = False
             await self._teardown()
             if self._scratch is not None:
                 await asyncio.to_thread(shutil.rmtree, self._scratch, True)
                 self._scratch = None
                 self.final = None
+
+    async def _working(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does the work of a reset or a step in a task of its own, which `close` can end without ending the caller."""
+        self._work = asyncio.ensure_future(work)
+        try:
+            return await self._work
+        except asyncio.CancelledError:
+            if self._closing:
+                raise Cancelled("the env was closed in the middle of a reset or a step") from None
+            raise
+        finally:
+            self._work = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an env holds a live sandbox and can't be copied or pickled; hand over its id (or, of a gymnasium.Env, its "
+            "`spec`) and make the env again there"
+        )
 
     async def __aenter__(self) -> AsyncEnv:
         return self
@@ -426,6 +463,10 @@ def _why_missing(verdict: Verdict) -> Failure:
     )
 
 
+#: Arguments of `AsyncEnv` that `make_async` finds itself.
+_OF_MAKE = ("task", "pack", "harness", "provider")
+
+
 def make_async(
     id: str,
     *,
@@ -448,10 +489,18 @@ def make_async(
     """
     from envkit import plugins, registry
 
+    known = [name for name in inspect.signature(AsyncEnv).parameters if name not in _OF_MAKE]
+    for name in options:
+        if name not in known:
+            raise UserError(
+                f"no option {name!r}{did_you_mean(name, known)}; there are harness, sandbox, harness_options, "
+                f"sandbox_options, {', '.join(known)}"
+            )
+    for name, value in (("harness_options", harness_options), ("sandbox_options", sandbox_options)):
+        if not isinstance(value, Mapping | None):
+            raise UserError(f"{name} is a dict of options, found {value!r}")
     pack, task = registry.find(id)
-    acts: Harness = (
-        plugins.construct("harnesses", harness, harness_options) if isinstance(harness, str) else harness
-    )
+    acts: Harness = plugins.construct("harnesses", harness, harness_options) if isinstance(harness, str) else harness
     where: SandboxProvider = (
         plugins.construct("sandboxes", sandbox, sandbox_options) if isinstance(sandbox, str) else sandbox
     )

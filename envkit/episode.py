@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, UserError, did_you_mean
 from envkit.harness import Harness, Limits
@@ -27,8 +29,10 @@ __all__ = [
     "check_capabilities",
     "combine",
     "effective_limits",
+    "limits_of",
     "passes_gate",
     "sandbox_spec",
+    "seconds_of",
     "set_up_step",
     "transcript",
     "verifier_env",
@@ -94,6 +98,29 @@ def check_capabilities(task: Task, harness: Harness, provider: SandboxProvider, 
             f"the {harness.name!r} harness runs its file tools with the Python inside the sandbox, and the "
             f"{provider.name!r} sandbox of this task has none; use an image with python3 (3.8 or newer)"
         )
+
+
+def limits_of(given: Limits | Mapping[str, Any] | None) -> Limits:
+    """Limits as a caller may write them. Raises `UserError` for what can't be read as such."""
+    if isinstance(given, Limits):
+        return given
+    if not isinstance(given, Mapping | None):
+        raise UserError(f"limits must be an envkit.Limits or a dict of its fields, found {given!r}")
+    known = list(Limits.model_fields)
+    for name in given or {}:
+        if name not in known:
+            raise UserError(f"no limit {name!r}{did_you_mean(str(name), known)}; there are {', '.join(known)}")
+    try:
+        return Limits(**(given or {}))
+    except ValidationError as error:
+        raise UserError("; ".join(f"limit {e['loc'][0]}: {e['msg']}" for e in error.errors())) from error
+
+
+def seconds_of(given: float | None, what: str) -> float | None:
+    """A span of time as a caller may write it. Raises `UserError` for what is none."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not given > 0):
+        raise UserError(f"{what} must be a number of seconds above 0, or None, found {given!r}")
+    return given
 
 
 def effective_limits(limits: Limits, step: Step) -> Limits:

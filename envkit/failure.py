@@ -157,8 +157,12 @@ class EnvkitError(Exception):
     kind: FailureKind = FailureKind.UNKNOWN
     boundary: Boundary = Boundary.ENVKIT
 
-    def __init__(self, message: str, *, kind: FailureKind | None = None, boundary: Boundary | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str | EnvkitError, *, kind: FailureKind | None = None, boundary: Boundary | None = None
+    ) -> None:
+        super().__init__(str(message))
+        if isinstance(message, EnvkitError):  # Gymnasium's vector envs raise a worker's error as `type(error)(error)`
+            kind, boundary = kind or message.kind, boundary or message.boundary
         if kind is not None:
             self.kind = kind
         if boundary is not None:
@@ -200,13 +204,17 @@ class Cancelled(EnvkitError):
 class NoVerdict(EnvkitError):
     """Raised by `Env.step` where an episode ended without a verdict; `failure` says why. Never a reward of 0."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure | NoVerdict) -> None:
+        failure = failure.failure if isinstance(failure, NoVerdict) else failure
         super().__init__(
             f"no verdict, hence no reward: {failure.kind} at {failure.boundary}: {failure.message}",
             kind=failure.kind,
             boundary=failure.boundary,
         )
         self.failure = failure
+
+    def __reduce__(self) -> tuple[type[NoVerdict], tuple[Failure]]:
+        return NoVerdict, (self.failure,)  # what BaseException would pickle is the message, from which none is made
 
 
 @contextmanager

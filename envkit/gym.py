@@ -100,26 +100,15 @@ class Env(gymnasium.Env[Any, Any]):
         self.core = task if isinstance(task, AsyncEnv) else make_async(task, **options)
         self.action_space = ActionSpace()
         self.observation_space = ObservationSpace()
-        self._over = True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
-        self._over = True
-        observation, info = loop.run(self.core.reset(seed=seed, options=options))
-        self._over = False
-        return observation, info
+        return loop.run(self.core.reset(seed=seed, options=options))
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        if self._over:
-            raise UserError("step before reset, or after the end of the episode: call reset first")
-        try:
-            observation, reward, terminated, truncated, info = loop.run(self.core.step(action))
-        except BaseException:
-            self._over = True
-            raise
-        self._over = terminated or truncated
+        observation, reward, terminated, truncated, info = loop.run(self.core.step(action))
         if reward is None:
             info = {**info, "unverified": True}
         return (
@@ -173,11 +162,21 @@ def make(
         **options,
     )
     env = Env(core, render_mode=render_mode)
+    asked = {
+        # A path may be relative; an env made from the spec elsewhere is the same one.
+        "task": id if core.pack is None or id.partition("@")[0] == core.task.id else str(core.task.dir),
+        "harness": harness,
+        "sandbox": sandbox,
+        "harness_options": harness_options,
+        "sandbox_options": sandbox_options,
+        **options,
+    }
     env.spec = EnvSpec(
         id=spec_id(core.task.id),
         entry_point="envkit.gym:Env",
         nondeterministic=True,
-        kwargs={"task": id, **({"harness": harness} if isinstance(harness, str) else {})},
+        disable_env_checker=True,  # as for the per-pack ids
+        kwargs={name: value for name, value in asked.items() if value is not None},
     )
     return env
 
@@ -186,6 +185,8 @@ def make_vec(tasks: Sequence[str], **options: Any) -> AsyncVectorEnv:
     """A Gymnasium vector env, one process per task, set up for text: no shared memory (it returns stale text), no
     autoreset (it throws an action away), no daemons (they may not have children). For turns of very different
     lengths, `envkit.EnvPool` doesn't wait for the slowest."""
+    if isinstance(tasks, str) or not tasks:
+        raise UserError(f"expected a list of at least one task, found {tasks!r}")
     return AsyncVectorEnv(
         [_Maker(task, options) for task in tasks],
         shared_memory=False,
@@ -204,8 +205,10 @@ class _Maker:
         return make(self.task, **self.options)
 
 
-def _pack_task(pack: str, task: str, **options: Any) -> Env:
+def _pack_task(pack: str, task: str | None = None, **options: Any) -> Env:
     """Entry point of the per-pack ids."""
+    if task is None:
+        raise UserError(f"say which task: gymnasium.make(..., task=NAME); `envkit tasks '{pack}/*'` lists the names")
     return Env(f"{pack}/{task}", **options)
 
 

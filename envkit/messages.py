@@ -61,7 +61,7 @@ class ToolCall(_Frozen):
         """Parses arguments written as JSON text; an empty text is an empty object. Never raises."""
         try:
             value = json.loads(raw_arguments) if raw_arguments.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return cls(id=id, name=name, raw_arguments=raw_arguments, error=f"arguments are not valid JSON: {error}")
         if not isinstance(value, dict):
             return cls(

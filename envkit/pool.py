@@ -45,6 +45,10 @@ class EnvPool:
     """
 
     def __init__(self, tasks: Sequence[str | AsyncEnv], *, concurrency: int | None = None, **options: Any) -> None:
+        if isinstance(tasks, str):
+            raise UserError(f"expected a list of tasks, found the string {tasks!r}")
+        if concurrency is not None and concurrency < 1:
+            raise UserError(f"concurrency must be at least 1, or None for all at once, found {concurrency}")
         self.envs = [task if isinstance(task, AsyncEnv) else make_async(task, **options) for task in tasks]
         self._slots = concurrency or len(self.envs) or 1
         self._ready: queue.SimpleQueue[Item] = queue.SimpleQueue()
@@ -52,6 +56,7 @@ class EnvPool:
         self._awaited: set[int] = set()  # envs whose action is due
         self._open = 0
         self._left = len(self.envs)
+        self._closed = False
 
     def __iter__(self) -> Iterator[Item]:
         while self._waiting and self._open < self._slots:
@@ -60,11 +65,22 @@ class EnvPool:
             yield self.recv()
 
     def recv(self, timeout_s: float | None = None) -> Item:
-        """The next item of any env. Raises `queue.Empty` after `timeout_s`."""
+        """The next item of any env.
+
+        Raises:
+            queue.Empty: There is none after `timeout_s`.
+            UserError: There never will be one: every episode has ended, or every env waits for an action.
+        """
+        if self._closed:
+            raise UserError("this pool was closed; make a new one")
         while self._waiting and self._open < self._slots:
             self._begin()
         if not self._left:
             raise UserError("every episode of this pool has ended")
+        if len(self._awaited) == self._open:
+            raise UserError(
+                f"every open env waits for an action, so none will say anything: call send for {sorted(self._awaited)}"
+            )
         item = self._ready.get(timeout=timeout_s)
         if item.terminated or item.truncated or "failure" in item.info:
             self._open -= 1
@@ -82,7 +98,8 @@ class EnvPool:
         asyncio.run_coroutine_threadsafe(self._step(index, message), loop.start())
 
     def close(self) -> None:
-        """Closes every env. May be called twice."""
+        """Closes every env; episodes that are going on are ended. May be called twice."""
+        self._closed = True
 
         async def close() -> None:
             await asyncio.gather(*(env.close() for env in self.envs))

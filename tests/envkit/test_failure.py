@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 
 import pytest
 
@@ -104,3 +105,14 @@ def test_did_you_mean_finds_the_near_and_leaves_the_far() -> None:
     assert did_you_mean("timeout_secs", ["timeout_sec", "user"]) == " (did you mean 'timeout_sec'?)"
     assert did_you_mean("Network-Mode", ["network_mode"]) == " (did you mean 'network_mode'?)"
     assert did_you_mean("zzz", ["timeout_sec"]) == ""
+
+
+def test_errors_survive_the_way_between_processes() -> None:
+    failure = Failure.of(FailureKind.REWARD_MISSING, Boundary.VERIFIER, "no file")
+    for error in (NoVerdict(failure), EnvkitError("x", kind=FailureKind.DISK_FULL), SandboxDied("gone")):
+        again = pickle.loads(pickle.dumps(error))
+        # Gymnasium's vector envs raise a worker's error as `type(error)(error)`.
+        for copied in (again, type(again)(again)):
+            assert type(copied) is type(error)
+            assert (str(copied), copied.kind, copied.boundary) == (str(error), error.kind, error.boundary)
+    assert pickle.loads(pickle.dumps(NoVerdict(failure))).failure == failure

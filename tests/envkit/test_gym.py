@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import envkit
-from envkit.failure import UserError
+from envkit.failure import Cancelled, EnvkitError, FailureKind, UserError
+from envkit.messages import Observation
 from envkit.gym import make_vec, register_pack, spec_id
 
 TOML = 'schema_version = "1.4"\n[task]\nname = "test/{name}"\n[metadata.envkit]\nworld = "worlds/shop"\n'
@@ -161,3 +166,122 @@ def test_the_pool_refuses_an_action_nobody_waits_for(root: Path) -> None:
     with envkit.EnvPool([str(root / "six")]) as pool:
         with pytest.raises(UserError, match="not waiting"):
             pool.send(0, "6")
+
+
+SLEEP = {"tool_calls": [{"id": "1", "name": "bash", "arguments": {"command": "sleep 300"}}]}
+
+
+@pytest.mark.parametrize("action", [5, None, {"txt": "6"}, {"role": "assistant", "tool_calls": "no list"}])
+def test_an_action_that_is_none_does_not_cost_the_episode(env: envkit.Env, action: object) -> None:
+    env.reset()
+    with pytest.raises(UserError, match="assistant message|AssistantMessage"):
+        env.step(action)
+    _, reward, terminated, _, _ = env.step("6")
+    assert (reward, terminated) == (1.0, True)
+
+
+def test_close_ends_a_step_that_is_going_on(env: envkit.Env) -> None:
+    env.reset()
+    raised: list[BaseException] = []
+
+    def step() -> None:
+        try:
+            env.step(SLEEP)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    time.sleep(1.0)
+    env.close()
+    thread.join(60)
+    assert [type(error) for error in raised] == [Cancelled]
+    env.reset()
+    assert env.step("6")[1] == 1.0
+
+
+def test_the_spec_makes_the_same_env_anywhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    env = envkit.make(
+        "./six", harness_options={"prompt": "compact"}, sandbox_options={"office": False}, limits={"max_turns": 3}
+    )
+    spec = pickle.loads(pickle.dumps(env.spec))
+    monkeypatch.chdir("/")
+    again = gymnasium.make(spec).unwrapped
+    assert isinstance(again, envkit.Env)
+    assert again.core.task.dir == env.core.task.dir
+    assert again.core.harness.describe() == env.core.harness.describe()
+    assert again.core.limits == env.core.limits
+    assert again.core.provider.inside() == env.core.provider.inside()
+
+
+def test_an_env_is_not_copied_by_accident(env: envkit.Env) -> None:
+    for copier in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="spec"):
+            copier(env)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"limit": {}}, "did you mean 'limits'"),
+        ({"limits": {"max_turn": 3}}, "did you mean 'max_turns'"),
+        ({"limits": {"max_turns": "x"}}, "max_turns"),
+        ({"limits": 3}, "limits must be"),
+        ({"timeout_s": -1}, "timeout_s"),
+        ({"timeout_s": "a"}, "timeout_s"),
+        ({"harness_options": ["prompt"]}, "harness_options is a dict"),
+        ({"task": "x"}, "no option 'task'"),
+    ],
+)
+def test_wrong_options_are_named_where_they_are_given(root: Path, options: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        envkit.make_async(str(root / "six"), **options)  # type: ignore[arg-type]
+
+
+def test_a_vector_env_of_nothing_and_a_pack_id_without_task() -> None:
+    with pytest.raises(UserError, match="at least one"):
+        make_vec([])
+    with pytest.raises(UserError, match="task=NAME"):
+        gymnasium.make("envkit.gym:office/Task-v0")
+
+
+def test_a_failure_in_a_worker_of_a_vector_env_keeps_its_name(root: Path, tmp_path: Path) -> None:
+    task = tmp_path / "crash"
+    (task / "tests").mkdir(parents=True)
+    (task / "environment" / "world" / "filesystem").mkdir(parents=True)
+    (task / "task.toml").write_text('schema_version = "1.4"\n[task]\nname = "test/crash"\n')
+    (task / "instruction.md").write_text("Say anything.\n")
+    (task / "tests" / "test.sh").write_text("exit 0\n")
+    envs = make_vec([str(task)])
+    try:
+        envs.reset()
+        with pytest.raises(EnvkitError) as raised:
+            envs.step(("anything",))
+        assert raised.value.kind is FailureKind.REWARD_MISSING
+    finally:
+        envs.close(terminate=True)
+
+
+def test_a_pool_says_when_nothing_will_come(root: Path) -> None:
+    with envkit.EnvPool([str(root / "six")] * 2) as pool:
+        pool.recv(timeout_s=60)
+        pool.recv(timeout_s=60)
+        with pytest.raises(UserError, match=r"send for \[0, 1\]"):
+            pool.recv(timeout_s=60)
+    with pytest.raises(UserError, match="closed"):
+        pool.recv()
+    with pytest.raises(UserError, match="at least 1"):
+        envkit.EnvPool([str(root / "six")], concurrency=0)
+    with pytest.raises(UserError, match="list of tasks"):
+        envkit.EnvPool("office/a")
+
+
+def test_closing_a_pool_ends_what_runs_in_it(root: Path) -> None:
+    began = time.monotonic()
+    with envkit.EnvPool([str(root / "six")]) as pool:
+        item = pool.recv(timeout_s=60)
+        assert isinstance(item.observation, Observation)
+        pool.send(item.env, SLEEP)
+        time.sleep(0.5)
+    assert time.monotonic() - began < 100

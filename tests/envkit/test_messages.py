@@ -72,3 +72,9 @@ def test_the_openai_form_repeats_the_arguments_as_the_model_wrote_them() -> None
 
 def test_only_an_answer_is_no_truncation() -> None:
     assert [stop for stop in StopReason if not stop.truncated] == [StopReason.ANSWERED]
+
+
+def test_arguments_nested_beyond_reason_are_unparsable_not_a_fault() -> None:
+    call = ToolCall.parse("1", "bash", "[" * 200_000)
+    assert call.arguments is None
+    assert "JSON" in (call.error or "")
