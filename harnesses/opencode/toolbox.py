@@ -6,6 +6,7 @@ or out of memory) is text. A sandbox that died, the trial's deadline and a bug o
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ from envkit.harnesses.opencode.arguments import ArgumentError, check
 from envkit.harnesses.opencode.options import OpenCodeOptions
 from envkit.harnesses.opencode.tools import TOOL_NAMES, TOOLS
 from envkit.messages import ToolCall
-from envkit.sandbox.base import FILESYSTEM, ExecResult, InsideKilled, InsideModule
+from envkit.sandbox.base import FILESYSTEM, ExecResult, InsideError, InsideKilled, InsideModule
 
 if TYPE_CHECKING:
     from envkit.sandbox.base import Sandbox
@@ -220,6 +221,11 @@ class Toolbox:
                 f"{self._sandbox.spec.memory_mb} MB. Narrow it down, or use bash.",
                 is_error=True,
             )
+        except InsideError as error:
+            cause = _own_doing(error)
+            if cause is None:
+                raise
+            return Answer(f"{function} was not carried out: {cause}.", is_error=True)
         return Answer(outcome["text"], is_error=outcome["error"])
 
     # --- long results ---
@@ -243,6 +249,19 @@ class Toolbox:
         if await save_inside(self._sandbox, path, data, deadline=self._deadline):
             return f"in {path}: look into them with grep, or with read and an offset"
         return "lost, since the disk has no room for them"
+
+
+def _own_doing(error: InsideError) -> str | None:
+    """In words, what a call ran into that only its arguments or the state of the files can bring about: no fault.
+    None for anything else, which is a bug of ours."""
+    kind = getattr(builtins, error.error_type, None)
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, RecursionError):
+        return "what it was given is nested too deeply; use something simpler"
+    if issubclass(kind, MemoryError):
+        return "the memory was not enough; use something smaller"
+    return str(error) if issubclass(kind, OSError) else None
 
 
 def _seconds(value: float) -> str:

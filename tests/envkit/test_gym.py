@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import envkit
 from envkit.failure import Cancelled, EnvkitError, FailureKind, UserError
-from envkit.messages import Observation
 from envkit.gym import make_vec, register_pack, spec_id
+from envkit.messages import Observation
 
 TOML = 'schema_version = "1.4"\n[task]\nname = "test/{name}"\n[metadata.envkit]\nworld = "worlds/shop"\n'
 CHECKS = 'schema_version = "1"\n[[check]]\nid = "n"\nkind = "answer"\nnumber = {value = 6}\n'
@@ -174,7 +174,7 @@ SLEEP = {"tool_calls": [{"id": "1", "name": "bash", "arguments": {"command": "sl
 @pytest.mark.parametrize("action", [5, None, {"txt": "6"}, {"role": "assistant", "tool_calls": "no list"}])
 def test_an_action_that_is_none_does_not_cost_the_episode(env: envkit.Env, action: object) -> None:
     env.reset()
-    with pytest.raises(UserError, match="assistant message|AssistantMessage"):
+    with pytest.raises(UserError, match="(?i)assistant ?message"):
         env.step(action)
     _, reward, terminated, _, _ = env.step("6")
     assert (reward, terminated) == (1.0, True)
@@ -187,7 +187,7 @@ def test_close_ends_a_step_that_is_going_on(env: envkit.Env) -> None:
     def step() -> None:
         try:
             env.step(SLEEP)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  whatever it is, the test looks at it
             raised.append(error)
 
     thread = threading.Thread(target=step)

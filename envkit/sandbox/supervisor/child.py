@@ -184,8 +184,9 @@ def lead(
 def _start(status: Status, argv: list[str], env: dict[str, str], cwd: str) -> int | None:
     try:
         os.chdir(cwd)
-    except OSError as error:
-        status.send({"fail": 126, "reason": f"can't change to the working directory {cwd}: {error.strerror}"})
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in it
+        reason = getattr(error, "strerror", None) or str(error)
+        status.send({"fail": 126, "reason": f"can't change to the working directory {cwd}: {reason}"})
         return None
     program = argv[0]
     if "/" in program:

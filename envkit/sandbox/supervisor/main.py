@@ -241,7 +241,10 @@ class Supervisor:
         function = getattr(self._modules[request["key"]], request["function"])
 
         def run(stdin: int, stdout: int) -> dict[str, Any]:
-            os.chdir(self._cwd)
+            try:
+                os.chdir(self._cwd)
+            except OSError:
+                pass  # the agent may have closed its working directory to itself; what is called resolves paths anyway
             raw = wire.encode(function(**request["arguments"]))
             if len(raw) > _MAX_RESULT:
                 raise ValueError(f"the result has {len(raw)} bytes; at most {_MAX_RESULT} can be given back")

@@ -37,6 +37,7 @@ def test_a_command_that_cant_be_started_is_a_result_with_the_reason(run):
         merged = await sandbox.exec(["no-such-command"], merge_stderr=True)
         assert b"not found" in merged.stdout
         assert (await sandbox.exec(["true", "a\0b"])).exit_code == 126
+        assert (await sandbox.exec(["true"], cwd="/a\0b")).exit_code == 126
 
     run(body)
 

@@ -246,3 +246,36 @@ async def test_the_trials_deadline_is_never_tool_text(opened: Open) -> None:
     ours = await opened(files={"a.txt": b"a" * 60 + b"!\n"}, deadline_s=3.0)
     with pytest.raises(DeadlineExceeded):
         await ours.say(("grep", {"pattern": "(a|aa)+$"}))
+
+
+async def test_no_argument_and_no_state_of_the_files_is_a_fault(opened: Open) -> None:
+    """What a model writes or does to its files is answered; a fault would be tried again and never scored."""
+    ours = await opened(limits={"tool_timeout_s": 20.0})
+    nested = "(" * 3000 + "a" + ")" * 3000
+    deep = "a/" * 5000
+    for name, arguments in (
+        ("bash", {"command": "pwd", "workdir": "/x\0y"}),
+        ("bash", {"command": "pwd", "workdir": deep}),
+        ("grep", {"pattern": nested}),
+        ("grep", {"pattern": "a", "include": "{a," * 900 + "b" + "}" * 900}),
+        ("glob", {"pattern": "{a," * 900 + "b" + "}" * 900}),
+        ("glob", {"pattern": "*", "path": deep}),
+        ("read", {"filePath": deep}),
+        ("write", {"filePath": deep + "x", "content": ""}),
+        ("edit", {"filePath": deep + "x", "oldString": "", "newString": "y"}),
+        ("write", {"filePath": "/proc/self/oom_score_adj", "content": "q"}),
+        ("write", {"filePath": "", "content": "q"}),
+    ):
+        assert (await ours.call(name, **arguments)).content
+    await ours.call("bash", command="echo a > f; chmod 000 /filesystem")
+    for name, arguments in (
+        ("read", {"filePath": "f"}),
+        ("glob", {"pattern": "**"}),
+        ("grep", {"pattern": "a"}),
+        ("write", {"filePath": "g", "content": "x"}),
+        ("edit", {"filePath": "f", "oldString": "a", "newString": "b"}),
+        ("bash", {"command": "true"}),
+    ):
+        assert (await ours.call(name, **arguments)).content
+    await ours.call("bash", command="chmod 755 /filesystem", workdir="/")
+    assert "1: a" in (await ours.call("read", filePath="f")).content
