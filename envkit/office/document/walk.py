@@ -1,0 +1,555 @@
+"""The walk through one part of a Word document (body, header, note, comment), in the XML's own order.
+
+Content controls, smart tags, hyperlinks, fields, text boxes and nested tables are part of the text; of alternative
+contents only the first is read. Work is bounded: depth, paragraphs and grid cells.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envkit.office.chart import Chart
+from envkit.office.document.model import (
+    Block,
+    Bookmark,
+    Cell,
+    Control,
+    ListItem,
+    Paragraph,
+    ParagraphFormat,
+    Run,
+    Table,
+    Tracked,
+)
+from envkit.office.document.numbering import Numbering
+from envkit.office.document.styles import Styles, W, points, value
+from envkit.office.drawing import Diagram, Image, Part, linear_maths
+from envkit.office.problem import Problem, Unreadable
+from envkit.office.rich import PLAIN, Format
+
+__all__ = ["MAX_CELLS", "MAX_PARAGRAPHS", "Budget", "Walk"]
+
+MAX_PARAGRAPHS = 200_000
+MAX_CELLS = 500_000
+_MAX_DEPTH = 60
+
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+_DGM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_V = "{urn:schemas-microsoft-com:vml}"
+_O = "{urn:schemas-microsoft-com:office:office}"
+_W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
+_KINDS = {"ins": "inserted", "del": "deleted", "moveTo": "moved to", "moveFrom": "moved from"}
+_WRAPPERS = (f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}del", f"{W}moveTo", f"{W}moveFrom")
+_SKIPPED = {
+    f"{W}{name}"
+    for name in (
+        "sectPr",
+        "tblPr",
+        "tblGrid",
+        "tblPrEx",
+        "tcPr",
+        "trPr",
+        "sdtPr",
+        "sdtEndPr",
+        "pPr",
+        "rPr",
+        "customXmlPr",
+    )
+}
+
+
+@dataclass
+class Budget:
+    """What one document may still hold."""
+
+    paragraphs: int = MAX_PARAGRAPHS
+    cells: int = MAX_CELLS
+
+    def spend(self, paragraphs: int = 0, cells: int = 0) -> None:
+        self.paragraphs -= paragraphs
+        self.cells -= cells
+        if self.paragraphs < 0 or self.cells < 0:
+            what = f"{MAX_PARAGRAPHS} paragraphs" if self.paragraphs < 0 else f"{MAX_CELLS} table cells"
+            raise Unreadable(Problem.TOO_BIG, f"it has more than {what}; no more are read")
+
+
+@dataclass
+class _Field:
+    instruction: str = ""
+    result: bool = False
+
+
+@dataclass
+class _Paragraph:
+    """A paragraph in the making."""
+
+    base: Format
+    table: Format
+    runs: list[Run] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    diagrams: list[Diagram] = field(default_factory=list)
+    objects: list[str] = field(default_factory=list)
+    boxes: list[Any] = field(default_factory=list)
+    changes: list[Tracked] = field(default_factory=list)
+
+
+@dataclass
+class Walk:
+    """Reads one part. What it meets besides blocks is in `notes`, `anchors`, `bookmarks`, `controls`, `sections`."""
+
+    part: Part
+    styles: Styles
+    numbering: Numbering
+    budget: Budget = field(default_factory=Budget)
+    count: int = 0
+    paragraphs: list[Paragraph] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[tuple[str, str, int]] = field(default_factory=list)
+    anchors: dict[str, tuple[str, int]] = field(default_factory=dict)
+    bookmarks: list[Bookmark] = field(default_factory=list)
+    controls: list[Control] = field(default_factory=list)
+    sections: list[tuple[Any, int]] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    pictures: int = 0
+    _fields: list[_Field] = field(default_factory=list)
+    _comments: dict[str, list[str]] = field(default_factory=dict)
+    _marks: dict[str, tuple[str, list[str], int]] = field(default_factory=dict)
+
+    def blocks(
+        self, element: Any, depth: int = 0, table_depth: int = 0, base: Format | None = None,
+        tracked: tuple[Tracked, ...] = (),
+    ) -> tuple[Block, ...]:  # fmt: skip
+        """The blocks below `element` in order."""
+        out: list[Block] = []
+        if depth > _MAX_DEPTH:
+            return ()
+        for child in children(element):
+            if child.tag == f"{W}p":
+                out.append(self._paragraph(child, depth, table_depth, base, tracked))
+            elif child.tag == f"{W}tbl":
+                out.append(self._table(child, depth, table_depth, base))
+            elif child.tag == f"{W}sectPr":
+                self.sections.append((child, self.count))
+            elif child.tag in (f"{W}bookmarkStart", f"{W}bookmarkEnd", f"{W}commentRangeStart", f"{W}commentRangeEnd"):
+                self._range(child)
+            elif child.tag == f"{_M}oMathPara":
+                out.append(self._paragraph(child, depth, table_depth, base, tracked))
+            elif child.tag not in _SKIPPED:
+                inner = (*tracked, _tracked(child)) if child.tag.removeprefix(W) in _KINDS else tracked
+                found = self.blocks(child, depth + 1, table_depth, base, inner)
+                if child.tag == f"{W}sdt":
+                    self._control(child, "\n".join(b.text for b in found))
+                out += found
+        return tuple(out)
+
+    # --- paragraphs ---
+
+    def _paragraph(
+        self, element: Any, depth: int, table_depth: int, base: Format | None, tracked: tuple[Tracked, ...]
+    ) -> Paragraph:
+        self.budget.spend(paragraphs=1)
+        self.count += 1
+        number = self.count
+        properties = element.find(f"{W}pPr")
+        style_id = value(properties, f"{W}pStyle", self.styles.default)
+        self.used.add(style_id)
+        level = self.styles.level(style_id)
+        outline = value(properties, f"{W}outlineLvl")
+        if outline.isdecimal() and int(outline) < 9:
+            level = int(outline) + 1
+        item, layout = self._list(properties, style_id)
+        table = base if base is not None else PLAIN
+        made = _Paragraph(self.styles.of_paragraph(style_id, base), table)
+        self._inline(element, made, depth, "", tracked)
+        mark: tuple[Tracked, ...] = tracked
+        if properties is not None:
+            marks = properties.find(f"{W}rPr")
+            for child in marks if marks is not None else ():
+                if isinstance(child.tag, str) and child.tag.removeprefix(W) in _KINDS:
+                    mark = (*mark, _tracked(child))
+            for child in properties.iterfind(f"{W}pPrChange"):
+                made.changes.append(Tracked("formatted", child.get(f"{W}author", ""), child.get(f"{W}date", "")))
+            section = properties.find(f"{W}sectPr")
+            if section is not None:
+                self.sections.append((section, number))
+        runs = _merged(made.runs)
+        boxes = tuple(self.blocks(box, depth + 1, table_depth, base) for box in made.boxes)
+        out = Paragraph(
+            text="".join(r.text for r in runs if r.shown("final")),
+            style=self.styles.name(style_id),
+            level=level,
+            in_table=table_depth > 0,
+            runs=runs,
+            list=item,
+            format=layout,
+            mark=mark,
+            images=tuple(made.images),
+            charts=tuple(made.charts),
+            diagrams=tuple(made.diagrams),
+            objects=tuple(made.objects),
+            boxes=boxes,
+            format_changes=tuple(dict.fromkeys(made.changes)),
+            number=number,
+        )
+        self.paragraphs.append(out)
+        return out
+
+    def _list(self, properties: Any, style_id: str) -> tuple[ListItem | None, ParagraphFormat]:
+        layout = self.styles.layout(style_id)
+        own = properties.find(f"{W}numPr") if properties is not None else None
+        inherited = self.styles.numbering(style_id)
+        item = None
+        num_id = value(own, f"{W}numId") or value(inherited, f"{W}numId")
+        at = value(own, f"{W}ilvl") or value(inherited, f"{W}ilvl")
+        if num_id and num_id != "0":
+            level = int(at) if at.isdecimal() and len(at) < 3 else self.numbering.level_of_style(style_id)
+            item = self.numbering.item(num_id, level)
+            if own is not None:
+                layout = self.styles.direct_layout(layout, self.numbering.layout(num_id, level))
+        return item, self.styles.direct_layout(layout, properties)
+
+    def _inline(self, element: Any, made: _Paragraph, depth: int, link: str, tracked: tuple[Tracked, ...]) -> None:
+        if depth > _MAX_DEPTH:
+            return
+        for child in children(element):
+            tag = child.tag.removeprefix(W)
+            if tag == "r":
+                self._run(child, made, depth, link, tracked)
+            elif tag in ("bookmarkStart", "bookmarkEnd", "commentRangeStart", "commentRangeEnd"):
+                self._range(child)
+            elif tag in _KINDS:
+                self._inline(child, made, depth + 1, link, (*tracked, _tracked(child)))
+            elif tag == "hyperlink":
+                anchor = child.get(f"{W}anchor")
+                outside = self.part.external(child.get(f"{_R}id"))
+                target = outside + (f"#{anchor}" if anchor else "")
+                self._inline(child, made, depth + 1, target or link, tracked)
+            elif tag == "fldSimple":
+                self._fields.append(_Field(str(child.get(f"{W}instr", "")), True))
+                self._inline(child, made, depth + 1, link, tracked)
+                if self._fields:
+                    self._fields.pop()
+            elif tag == "sdt":
+                before = len(made.runs)
+                self._inline(child, made, depth + 1, link, tracked)
+                self._control(child, "".join(r.text for r in made.runs[before:] if r.shown("final")))
+            elif child.tag == f"{_M}oMath":
+                self._add(made, linear_maths(child), made.base, link, tracked)
+            elif child.tag not in _SKIPPED:
+                self._inline(child, made, depth + 1, link, tracked)
+
+    def _run(self, element: Any, made: _Paragraph, depth: int, link: str, tracked: tuple[Tracked, ...]) -> None:
+        properties = element.find(f"{W}rPr")
+        look = self.styles.of_run(made.base, made.table, properties)
+        if properties is not None:
+            for change in properties.iterfind(f"{W}rPrChange"):
+                made.changes.append(Tracked("formatted", change.get(f"{W}author", ""), change.get(f"{W}date", "")))
+        self._content(element, made, depth, look, link, tracked)
+
+    def _content(
+        self, element: Any, made: _Paragraph, depth: int, look: Format, link: str, tracked: tuple[Tracked, ...]
+    ) -> None:
+        if depth > _MAX_DEPTH:
+            return
+        for child in children(element):
+            match child.tag.removeprefix(W):
+                case "t" | "delText":
+                    self._add(made, child.text or "", look, link, tracked)
+                case "tab" | "ptab":
+                    self._add(made, "\t", look, link, tracked)
+                case "br" | "cr":
+                    paged = child.get(f"{W}type") in ("page", "column")
+                    self._add(made, "\f" if paged else "\n", look, link, tracked)
+                case "noBreakHyphen":
+                    self._add(made, "-", look, link, tracked)
+                case "sym":
+                    code = str(child.get(f"{W}char", ""))
+                    if len(code) == 4 and all(c in "0123456789abcdefABCDEF" for c in code):
+                        point = int(code, 16)
+                        if not 0xD800 <= point < 0xE000 and point >= 0x20:
+                            self._add(made, chr(point), look, link, tracked)
+                case "instrText" | "delInstrText":
+                    if self._fields and not self._fields[-1].result:
+                        self._fields[-1].instruction += child.text or ""
+                case "fldChar":
+                    self._field(child)
+                case "footnoteReference" | "endnoteReference":
+                    kind = child.tag.removeprefix(W).removesuffix("Reference")
+                    if all(t.adds for t in tracked):
+                        self.notes.append((kind, str(child.get(f"{W}id", "")), self.count))
+                case "commentReference":
+                    self.anchors.setdefault(str(child.get(f"{W}id", "")), ("", self.count))
+                case "rPr" | "softHyphen" | "lastRenderedPageBreak" | "annotationRef" | "footnoteRef" | "endnoteRef":
+                    pass
+                case "drawing" | "pict" | "object":
+                    self._drawing(child, made, depth)
+                case _:
+                    self._content(child, made, depth + 1, look, link, tracked)
+
+    def _field(self, element: Any) -> None:
+        match element.get(f"{W}fldCharType"):
+            case "begin":
+                if len(self._fields) < _MAX_DEPTH:
+                    self._fields.append(_Field())
+            case "separate":
+                if self._fields:
+                    self._fields[-1].result = True
+            case "end":
+                if self._fields:
+                    self._fields.pop()
+
+    def _add(self, made: _Paragraph, text: str, look: Format, link: str, tracked: tuple[Tracked, ...]) -> None:
+        # A field nested in the instruction of another shows nothing.
+        if not text or not all(f.result for f in self._fields):
+            return
+        text = unicodedata.normalize("NFC", text).replace("\u2011", "-").replace("\u00ad", "")
+        name = ""
+        for item in self._fields:
+            instruction = _instruction(item.instruction)
+            if instruction.upper().startswith("HYPERLINK"):
+                link = link or _link(instruction)
+            else:
+                name = instruction
+        made.runs.append(Run(text, look, link, name, tracked))
+        if all(t.adds for t in tracked):
+            for pieces in self._comments.values():
+                pieces.append(text)
+            for _, pieces, _ in self._marks.values():
+                pieces.append(text)
+
+    def _range(self, element: Any) -> None:
+        name = str(element.get(f"{W}id", ""))
+        match element.tag.removeprefix(W):
+            case "commentRangeStart":
+                if len(self._comments) < 1000:
+                    self._comments[name] = []
+            case "commentRangeEnd":
+                self.anchors[name] = ("".join(self._comments.pop(name, ())), self.count)
+            case "bookmarkStart":
+                title = str(element.get(f"{W}name", ""))
+                if title and not title.startswith("_") and len(self._marks) < 1000:
+                    self._marks[name] = (title, [], self.count)
+            case "bookmarkEnd":
+                if name in self._marks:
+                    title, pieces, at = self._marks.pop(name)
+                    self.bookmarks.append(Bookmark(title, "".join(pieces), at))
+
+    def _control(self, element: Any, text: str) -> None:
+        properties = element.find(f"{W}sdtPr")
+        if properties is None or properties.find(f"{W}docPartObj") is not None:
+            return
+        kind, checked = "text", None
+        for child in properties:
+            match str(child.tag):
+                case name if name == f"{_W14}checkbox":
+                    kind = "checkbox"
+                    state = child.find(f"{_W14}checked")
+                    checked = state is not None and state.get(f"{_W14}val", "1") in ("1", "true")
+                case name if name in (f"{W}date", f"{W}picture", f"{W}dropDownList", f"{W}comboBox"):
+                    kind = {"dropDownList": "dropdown", "comboBox": "combo"}.get(k := name.removeprefix(W), k)
+        title, tag = value(properties, f"{W}alias"), value(properties, f"{W}tag")
+        self.controls.append(Control(kind, title, tag, text, checked, self.count))
+
+    # --- what is drawn ---
+
+    def _drawing(self, element: Any, made: _Paragraph, depth: int) -> None:
+        """Pictures, charts, diagrams, objects and text boxes below a drawing, in order."""
+        frame = element.find(f"{_WP}inline")
+        frame = frame if frame is not None else element.find(f"{_WP}anchor")
+        named = frame.find(f"{_WP}docPr") if frame is not None else None
+        extent = frame.find(f"{_WP}extent") if frame is not None else None
+        alt = (named.get("descr") or "") if named is not None else ""
+        width, height = (points(extent.get(k), 12_700) if extent is not None else 0.0 for k in ("cx", "cy"))
+        self._drawn(element, made, depth, (alt, width, height))
+
+    def _drawn(self, element: Any, made: _Paragraph, depth: int, size: tuple[str, float, float]) -> None:
+        if depth > _MAX_DEPTH:
+            return
+        for child in children(element):
+            if child.tag == f"{W}txbxContent":
+                made.boxes.append(child)
+            elif child.tag == f"{_A}blip":
+                self.pictures += 1
+                made.images.append(self.part.image(child.get(f"{_R}embed"), child.get(f"{_R}link"), *size))
+            elif child.tag == f"{_V}imagedata":
+                if element.getparent() is not None and element.getparent().tag == f"{W}object":
+                    continue  # the preview of an embedded object
+                self.pictures += 1
+                alt = element.get("alt") or size[0]
+                made.images.append(self.part.image(child.get(f"{_R}id"), child.get(f"{_R}href"), alt, 0.0, 0.0))
+            elif child.tag in (f"{_C}chart", f"{_CX}chart"):
+                chart = self.part.chart(child)
+                if chart is not None:
+                    made.charts.append(chart)
+            elif child.tag == f"{_DGM}relIds":
+                diagram = self.part.diagram(child)
+                if diagram is not None:
+                    made.diagrams.append(diagram)
+            elif child.tag == f"{_O}OLEObject":
+                made.objects.append(f"{child.get('ProgID', '')} {self.part.hash(child.get(f'{_R}id'))}".strip())
+            else:
+                self._drawn(child, made, depth + 1, size)
+
+    # --- tables ---
+
+    def _table(self, element: Any, depth: int, table_depth: int, outer: Format | None) -> Table:
+        place = len(self.tables)
+        self.tables.append(Table((), table_depth, number=place + 1))
+        properties = element.find(f"{W}tblPr")
+        style = value(properties, f"{W}tblStyle")
+        look = _look(properties)
+        elements = list(_through(element, f"{W}tr"))
+        rows: list[tuple[str, ...]] = []
+        grid: list[tuple[Cell, ...]] = []
+        tracked: list[tuple[Tracked, ...]] = []
+        open_merges: dict[int, tuple[int, int]] = {}
+        for number, row in enumerate(elements):
+            cells: list[Cell] = []
+            texts = [""] * _span(row.find(f"{W}trPr/{W}gridBefore"))
+            holders = list(_through(row, f"{W}tc"))
+            for order, holder in enumerate(holders):
+                cell_properties = holder.find(f"{W}tcPr")
+                span = _span(cell_properties.find(f"{W}gridSpan"), 1) if cell_properties is not None else 1
+                self.budget.spend(cells=span)
+                conditions = _conditions(look, number, len(elements), order, len(holders))
+                base = self.styles.of_table(style, conditions)
+                found = self.blocks(holder, depth + 1, table_depth + 1, base)
+                merge = cell_properties.find(f"{W}vMerge") if cell_properties is not None else None
+                column = len(texts)
+                texts += [""] * span
+                continued = merge is not None and merge.get(f"{W}val", "continue") == "continue"
+                if continued and column in open_merges:
+                    at, index = open_merges[column]
+                    top = (cells if at == number else grid[at])[index]
+                    if at < number:
+                        grown = replace(top, rows=number - at + 1)
+                        grid[at] = (*grid[at][:index], grown, *grid[at][index + 1 :])
+                    continue
+                fill = str(_attribute(cell_properties, f"{W}shd", f"{W}fill"))
+                fill = "" if fill in ("auto", "FFFFFF") else fill.upper()
+                cell = Cell(found, number, column, span, 1, fill)
+                texts[column] = cell.text
+                open_merges.pop(column, None)
+                if merge is not None:
+                    open_merges[column] = (number, len(cells))
+                cells.append(cell)
+            after = _span(row.find(f"{W}trPr/{W}gridAfter"))
+            self.budget.spend(cells=after)
+            grid.append(tuple(cells))
+            rows.append(tuple(texts))
+            row_properties = row.find(f"{W}trPr")
+            changes = [c for c in (row_properties if row_properties is not None else ()) if isinstance(c.tag, str)]
+            tracked.append(tuple(_tracked(c) for c in changes if c.tag in (f"{W}ins", f"{W}del")))
+        # A row whose deletion is tracked is no row of the final view.
+        kept = tuple(r for r, t in zip(rows, tracked, strict=True) if all(c.adds for c in t))
+        name = self.styles.name(style) if style else ""
+        table = Table(kept, table_depth, tuple(grid), name, tuple(tracked), place + 1)
+        self.tables[place] = table
+        return table
+
+
+def _attribute(element: Any, path: str, name: str) -> str:
+    found = element.find(path) if element is not None else None
+    return "" if found is None else str(found.get(name, ""))
+
+
+def _look(properties: Any) -> dict[str, bool]:
+    """Which kinds of cells a table's style treats apart."""
+    element = properties.find(f"{W}tblLook") if properties is not None else None
+    bits = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
+    if element is None:
+        return dict.fromkeys(bits, False)
+    text = str(element.get(f"{W}val", ""))
+    mask = int(text, 16) if text and len(text) <= 8 and all(c in "0123456789abcdefABCDEF" for c in text) else 0
+    out: dict[str, bool] = {}
+    for name, bit in bits.items():
+        own = element.get(f"{W}{name}")
+        out[name] = own in ("1", "true", "on") if own is not None else bool(mask & bit)
+    return out
+
+
+def _conditions(look: dict[str, bool], row: int, rows: int, column: int, columns: int) -> tuple[str, ...]:
+    out: list[str] = []
+    if look["firstColumn"] and column == 0:
+        out.append("firstCol")
+    if look["lastColumn"] and column == columns - 1:
+        out.append("lastCol")
+    if look["firstRow"] and row == 0:
+        out.append("firstRow")
+    if look["lastRow"] and row == rows - 1:
+        out.append("lastRow")
+    return tuple(out)
+
+
+def _span(element: Any, default: int = 0) -> int:
+    text = str(element.get(f"{W}val", "")) if element is not None else ""
+    return max(min(int(text), 1000), default) if text.isdecimal() and len(text) < 9 else default
+
+
+def _tracked(element: Any) -> Tracked:
+    kind = _KINDS[element.tag.removeprefix(W)]
+    return Tracked(kind, element.get(f"{W}author", ""), element.get(f"{W}date", ""))
+
+
+def _instruction(text: str) -> str:
+    """A field's instruction without the blanks and the switches that change nothing."""
+    words = [w for w in text.split() if w.upper() != "MERGEFORMAT"]
+    return " ".join(w for i, w in enumerate(words) if w != "\\*" or i + 1 < len(words))
+
+
+def _link(instruction: str) -> str:
+    """Where a HYPERLINK field leads."""
+    target, anchor, words = "", "", instruction.split()[1:]
+    for index, word in enumerate(words):
+        if word == "\\l" and index + 1 < len(words):
+            anchor = words[index + 1].strip('"')
+        elif not word.startswith("\\") and not target and (index == 0 or words[index - 1] not in ("\\l", "\\o", "\\t")):
+            target = word.strip('"')
+    return target + (f"#{anchor}" if anchor else "")
+
+
+def _merged(runs: list[Run]) -> tuple[Run, ...]:
+    """Neighbours that look alike as one run. A blank without look of its own joins what stands before it."""
+    out: list[Run] = []
+    for run in runs:
+        if out:
+            last = out[-1]
+            same = (last.link, last.field, last.tracked) == (run.link, run.field, run.tracked)
+            if same and (last.format == run.format or (not run.text.strip() and not run.format.underline)):
+                out[-1] = replace(last, text=last.text + run.text)
+                continue
+        out.append(run)
+    return tuple(out)
+
+
+def children(element: Any) -> Iterator[Any]:
+    """Child elements; of alternative contents, those of the first choice (or the fallback where there is none)."""
+    for child in element:
+        if not isinstance(child.tag, str):
+            continue
+        if child.tag == f"{_MC}AlternateContent":
+            chosen = child.find(f"{_MC}Choice")
+            chosen = chosen if chosen is not None else child.find(f"{_MC}Fallback")
+            if chosen is not None:
+                yield from children(chosen)
+        else:
+            yield child
+
+
+def _through(element: Any, tag: str) -> Iterator[Any]:
+    """Children of one tag, also through content controls and custom XML around them."""
+    for child in children(element):
+        if child.tag == tag:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _through(child, tag)
