@@ -27,7 +27,7 @@ class LimitCount:
     """Counts one episode against its limits.
 
     Working time runs while the session works (tools) and while a message is awaited (sampling); what a policy knows to
-    have been waiting in a queue, for a rate limit or for a start-up is taken off again with `excuse`.
+    have been waiting in a queue or for a rate limit (`usage.waited_s`) is taken off again, as is what a caller excuses.
 
     Args:
         limits: The limits; None in a field means no limit.
@@ -69,8 +69,9 @@ class LimitCount:
         return self._limits.max_turns is not None and self.turns == self._limits.max_turns - 1
 
     def message(self, message: AssistantMessage) -> None:
-        """Counts one assistant message."""
+        """Counts one assistant message; what its policy says it waited is no working time."""
         self.turns += 1
+        self.excuse(message.usage.waited_s)
         self.tokens += message.usage.completion_tokens or 0
         self._unparsable = self._unparsable + 1 if is_unparsable(message) else 0
 

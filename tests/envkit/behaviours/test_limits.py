@@ -67,3 +67,12 @@ def test_without_limits_nothing_ends() -> None:
         count.message(_message(10**9))
     assert (count.stop_before_calls(), count.stop_after_calls(), count.next_is_last) == (None, None, False)
     assert math.isinf(count.working_left_s)
+
+
+def test_what_a_policy_waited_for_a_rate_limit_is_no_working_time() -> None:
+    count, clock = _count(working_time_s=60)
+    clock.now_s += 300
+    count.message(AssistantMessage(text="x", usage=Usage(waited_s=290)))
+    assert count.stop_before_calls() is None
+    clock.now_s += 51
+    assert count.stop_before_calls() is StopReason.WORKING_TIME
