@@ -243,6 +243,17 @@ def test_a_cut_off_or_broken_gzip_is_refused(tmp_path: Path) -> None:
         assert fault_of(lambda: Snapshot.from_archive(tmp_path / "w.tar.gz")) is Fault.CORRUPT
 
 
+@pytest.mark.parametrize("extra", [-1, 0, 1, 1 << 20])
+def test_a_gzip_is_unpacked_whole_at_any_length(tmp_path: Path, extra: int) -> None:
+    content = b"abc" * ((1 << 20) // 3)
+    data = tar_bytes({"filesystem/a": content + b"z" * (2048 + extra)})
+    (tmp_path / "one.tar.gz").write_bytes(gzip.compress(data) + bytes(700))
+    (tmp_path / "two.tar.gz").write_bytes(gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
+    for name in ("one.tar.gz", "two.tar.gz"):
+        with Snapshot.from_archive(tmp_path / name) as found:
+            assert found.read("filesystem/a") == content + b"z" * (2048 + extra)
+
+
 def test_bombs_are_refused_before_they_unpack(tmp_path: Path) -> None:
     limits = Limits(total_mb=40, ratio=100, ratio_from_mb=4)
     with zipfile.ZipFile(tmp_path / "ratio.zip", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -7,6 +7,7 @@ each verdict cost is recorded, keys and prompts are not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import random
@@ -215,6 +216,8 @@ class _Case:
         check = self._check
         if check.answer is False and self._choice.nothing:
             return self._decided(0.0, "there is no file that the check names, so nobody was asked")
+        if deadline.expired:
+            return self._missing(FailureKind.VERIFIER_TIMEOUT, f"{deadline.what} had passed before a judge was asked")
         unread = [(s, self._readings[s]) for s in self._choice.sources if self._readings[s].system]
         if unread:
             source, reading = unread[0]
@@ -222,8 +225,6 @@ class _Case:
             return self._missing(kind, f"/{source.path}: {reading.problem}")
         self._show()
         within = deadline.within(self._config.budget_s, f"{self._config.budget_s:.0f} s for one criterion are over")
-        if deadline.expired:
-            return self._missing(FailureKind.VERIFIER_TIMEOUT, f"{deadline.what} had passed before a judge was asked")
         budget = Budget(within.at_s, self._config.max_attempts, why=within.what, spent=self._spent)
         for _ in range(_MAX_SHRINKS + 1):
             try:
@@ -386,6 +387,8 @@ def total_cost(records: Sequence[JudgeRecord]) -> dict[str, Any]:
 
 
 def _log(folder: Path, judged: Sequence[Judged]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "judge.jsonl").open("a", encoding="utf-8") as sink:
-        sink.writelines(one.record.model_dump_json() + "\n" for one in judged)
+    # A full disk must not cost the verdicts; the records are in the results too.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "judge.jsonl").open("a", encoding="utf-8") as sink:
+            sink.writelines(one.record.model_dump_json() + "\n" for one in judged)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from envkit.deadline import Deadline
+from envkit.office.jail import Ended, Jail, Limits
 from envkit.office.problem import Unreadable
 from envkit.snapshot import Snapshot, SnapshotError
-from envkit.verifiers.jail import Ended, Jail, Limits
 
 __all__ = ["Reading", "Render", "Source", "read_sources"]
 

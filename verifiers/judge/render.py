@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from envkit.office.gate import admit
 from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["render_file"]
@@ -25,8 +26,9 @@ def render_file(path: str, data: bytes) -> str:
         path: Its name decides what it is read as.
 
     Raises:
-        Unreadable: It is broken, or not of a kind that has text.
+        Unreadable: It is broken, too much to unpack, or not of a kind that has text.
     """
+    admit(data)
     suffix = path.rsplit("/", 1)[-1].rpartition(".")[2].lower()
     renderer = _RENDERERS.get(suffix)
     if renderer is not None:

@@ -335,6 +335,31 @@ async def test_at_the_deadline_what_was_decided_is_kept(bench: Bench) -> None:
     assert kinds == [FailureKind.JUDGE_UNREACHABLE, FailureKind.VERIFIER_TIMEOUT, FailureKind.VERIFIER_TIMEOUT]
 
 
+async def test_after_the_deadline_nobody_is_asked(bench: Bench) -> None:
+    bench.final = {"filesystem/memo.md": b"text"}
+    async with FakeOpenAI(says("pass")) as server:
+        criterion, _ = await bench.one(server.url, timeout_s=0.0)
+    assert criterion.failure is not None
+    assert criterion.failure.kind is FailureKind.VERIFIER_TIMEOUT
+    assert not server.requests
+
+
+async def test_babble_is_not_paid_for_without_end(bench: Bench) -> None:
+    async with FakeOpenAI(answer("Well, well.")) as server:
+        criterion, record = await bench.one(server.url, prices={"input": 1.0, "output": 1.0})
+    assert criterion.outcome is Outcome.MISSING
+    assert record.requests == 4
+    assert record.cost_usd is not None
+
+
+async def test_logs_that_can_not_be_written_cost_no_verdict(bench: Bench) -> None:
+    (bench.folder / "logs").write_text("a file where the folder should be")
+    (bench.folder / "cache").write_text("and another")
+    async with FakeOpenAI(says("pass")) as server:
+        criterion, _ = await bench.one(server.url)
+    assert criterion.outcome is Outcome.PASSED
+
+
 async def test_cost_counts_answers_that_could_not_be_used(bench: Bench) -> None:
     prices = {"input": 10.0, "output": 100.0}
     async with FakeOpenAI(answer("hm"), says("pass")) as server:
