@@ -8,6 +8,7 @@ numbers, as Harbor does. The final state is unpacked inside; the answer and the 
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import math
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind
 from envkit.sandbox.base import ExecResult, Sandbox
 from envkit.verifier import Verdict, VerifyRequest
@@ -38,6 +40,9 @@ TRAJECTORY_FILE = "/logs/agent/trajectory.json"
 #: The largest reward file that is read.
 MAX_REWARD_BYTES = 1 << 20
 OUTPUT_CAP = 4 << 20
+#: The script's output goes to files, as under Harbor: a server that it leaves running then holds nothing up.
+_OUTPUT = ("/tmp/.test-stdout", "/tmp/.test-stderr")
+_RUN = f"exec bash /tests/{SCRIPT} > {_OUTPUT[0]} 2> {_OUTPUT[1]}"
 
 
 class ScriptVerifier:
@@ -66,15 +71,14 @@ class ScriptVerifier:
                 await sandbox.upload(_logs_archive(request))
                 user = request.step.verifier.user
                 result = await sandbox.exec(
-                    ["bash", f"/tests/{SCRIPT}"],
+                    ["bash", "-c", _RUN],
                     env=request.env,
                     cwd=request.spec.workdir,
                     user=str(user) if user is not None else None,
                     deadline=request.deadline,
                     timeout_s=timeout_s,
-                    output_cap=OUTPUT_CAP,
-                    keep="tail",
                 )
+                result = await _with_output(sandbox, result, request.deadline)
                 _keep(request.logs, result)
                 if result.timed_out:
                     raise _timeout(f"{SCRIPT} ran longer than its {timeout_s} s")
@@ -135,7 +139,7 @@ def _logs_archive(request: VerifyRequest) -> bytes:
     with tarfile.open(fileobj=out, mode="w") as tar:
         for folder in ("logs/verifier", "logs/agent"):
             _add(tar, folder, None)
-        _add(tar, ANSWER_FILE.lstrip("/"), (request.final_answer or "").encode())
+        _add(tar, ANSWER_FILE.lstrip("/"), (request.final_answer or "").encode("utf-8", "replace"))
         trajectory = _trajectory(request)
         if trajectory is not None:
             _add(tar, TRAJECTORY_FILE.lstrip("/"), trajectory)
@@ -149,7 +153,17 @@ def _trajectory(request: VerifyRequest) -> bytes | None:
     from envkit.atif import build_trajectory
 
     trajectory = build_trajectory(request.messages, agent_name="envkit", agent_version="1", task=request.task.id)
-    return json.dumps(trajectory.to_json(), ensure_ascii=False).encode()
+    return json.dumps(trajectory.to_json(), ensure_ascii=False).encode("utf-8", "replace")
+
+
+async def _with_output(sandbox: Sandbox, result: ExecResult, deadline: Deadline) -> ExecResult:
+    """The result with the last of what the script said."""
+    out, err = [
+        (await sandbox.exec(["tail", "-c", str(OUTPUT_CAP), path], deadline=deadline, output_cap=OUTPUT_CAP)).stdout
+        for path in _OUTPUT
+    ]
+    # What the shell said before the script had its files (there is no bash, say) comes first.
+    return dataclasses.replace(result, stdout=result.stdout + out, stderr=result.stderr + err)
 
 
 def _keep(logs: Path, result: ExecResult) -> None:
@@ -168,6 +182,12 @@ async def _download(sandbox: Sandbox, path: str) -> bytes | None:
         return None
     except IsADirectoryError as error:
         raise _invalid(f"{path} is a folder, must be a file") from error
+    except OSError as error:
+        raise _invalid(f"{path} can't be read: {error}") from error
+    except EnvkitError as error:
+        if error.kind is FailureKind.SANDBOX_ERROR:  # a pipe, or larger than any reward
+            raise _invalid(f"{path} must be a file of at most {MAX_REWARD_BYTES} bytes: {error}") from error
+        raise
 
 
 async def _read_rewards(sandbox: Sandbox, result: ExecResult, *, compat: bool) -> dict[str, float]:

@@ -58,6 +58,12 @@ async def test_the_script_sees_state_answer_and_conversation(request_for: Reques
         ("echo nan > /logs/verifier/reward.txt", FailureKind.REWARD_INVALID),
         ("mkdir /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
         ('echo \'{"a": 1, "b": 0}\' > /logs/verifier/reward.json', FailureKind.REWARD_INVALID),
+        ("mkfifo /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
+        ("ln -s /logs/verifier/reward.json /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
+        ("head -c 3000000 /dev/zero > /logs/verifier/reward.json", FailureKind.REWARD_INVALID),
+        ("echo 1 > /logs/verifier/reward.json; chmod 0 /logs/verifier", FailureKind.REWARD_INVALID),
+        ("echo 1 > /logs/verifier/reward.txt; kill -9 -1; kill -9 $$", FailureKind.VERIFIER_ERROR),
+        ("rm -rf /logs/*", FailureKind.REWARD_MISSING),
         ("sleep 60", FailureKind.VERIFIER_TIMEOUT),
     ],
 )
@@ -68,6 +74,26 @@ async def test_no_verdict_is_a_failure_and_never_a_zero(
     with pytest.raises(EnvkitError) as caught:
         await ScriptVerifier().verify(request)
     assert caught.value.kind is kind
+
+
+async def test_an_answer_that_is_no_text_is_verified_all_the_same(
+    request_for: Request, provider: LocalProvider
+) -> None:
+    """A model can write half a surrogate pair; a verdict that fails on it would be a way round the score."""
+    script = "grep -q 5 /logs/agent/answer.txt && echo 0.25 > /logs/verifier/reward.txt"
+    request = request_for(
+        {"test.sh": script}, provider=provider, answer="5 \ud800",
+        messages=(Message(role="user", content="q"), AssistantMessage(text="5 \ud800")),
+    )  # fmt: skip
+    assert (await ScriptVerifier().verify(request)).reward == 0.25
+
+
+async def test_a_server_that_the_script_leaves_running_does_not_hold_the_verdict_up(
+    request_for: Request, provider: LocalProvider
+) -> None:
+    script = "sleep 300 & setsid sleep 300 & echo 1 > /logs/verifier/reward.txt"
+    request = request_for({"test.sh": script}, provider=provider, timeout_s=60.0)
+    assert (await ScriptVerifier().verify(request)).reward == 1.0
 
 
 async def test_harbor_compat_ignores_the_exit_status(request_for: Request, provider: LocalProvider) -> None:
