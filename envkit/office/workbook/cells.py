@@ -200,7 +200,7 @@ class _Plain:
                     index = int(text_value) if text_value.isdecimal() else -1
                     if not 0 <= index < count:
                         raise NotPlain
-                    value = strings[index]
+                    value = strings[index] or None  # an empty text is no content
                 elif text_value or inline:
                     value = self._other(kind, text_value, inline)
                 else:
@@ -263,6 +263,7 @@ def formula_at(out: Cells, attributes: dict[str, str], text: str, at: Address) -
     elif kind == "array":
         out.arrays[at] = attributes.get("ref", "")
     elif kind == "dataTable":
+        out.arrays[at] = attributes.get("ref", "")
         inputs = ",".join(attributes[key] for key in ("r1", "r2") if key in attributes)
         return f"=TABLE({inputs})"
     return "=" + text
@@ -347,7 +348,7 @@ def _cell(element: Any, at: Address, out: Cells, source: Source) -> Cell | None:
         index = number(text.strip(), -1)
         if not 0 <= index < len(source.strings):
             raise Unreadable(Problem.CORRUPT, f"a cell refers to shared string {text}, which does not exist")
-        value = source.strings[index]
+        value = source.strings[index] or None
     elif kind == "n":
         try:
             value = float(text)

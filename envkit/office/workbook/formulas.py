@@ -22,6 +22,7 @@ VOLATILE = frozenset(["NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY", "OFFSE
 
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"]|"")*")
+    |(?P<error>\#(?:DIV/0!|N/A|NAME\?|NULL!|NUM!|REF!|VALUE!|SPILL!|CALC!))
     |(?P<sheet>'(?:[^']|'')+'!|(?:\[\d+\])?[^\W\d][\w.]*(?::[^\W\d][\w.]*)?!)
     |(?P<area>\$?[A-Za-z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Za-z]{1,3}\$?[0-9]{1,7})?(?![\w.(!\[]))
     |(?P<columns>\$?[A-Za-z]{1,3}:\$?[A-Za-z]{1,3}(?![\w.(!\[]))
@@ -96,8 +97,10 @@ class Formula:
 
     pieces: tuple[str | Reference, ...]
 
-    def normal(self, sheet: str, place: Place | None = None) -> str:
-        """The normal form on a sheet; with `place`, after its references were moved."""
+    def normal(self, sheet: str, place: Place | None = None, onto: str | None = None) -> str:
+        """The normal form on a sheet; with `place`, after its references were moved, on the sheet that is now called
+        `onto`."""
+        home = (onto or sheet).casefold()
         out: list[str] = []
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -110,9 +113,8 @@ class Formula:
                     out.append("#REF!")
                     continue
                 owner, piece = target[0], piece.at(target[1])
-            # Compared without case: on its own sheet a prefix says nothing.
-            same = owner.casefold() == sheet.casefold() or (place is not None and piece.sheet is None)
-            out.append(piece.text() if same else f"'{owner.casefold()}'!{piece.text()}")
+            # Names of sheets know no case; on its own sheet a prefix says nothing.
+            out.append(piece.text() if owner.casefold() == home else f"'{owner.casefold()}'!{piece.text()}")
         return "".join(out)
 
     @property
@@ -135,7 +137,8 @@ def parse_formula(text: str) -> Formula:
     pieces: list[str | Reference] = []
     sheet: str | None = None
     outside = False
-    for match in _TOKEN.finditer(text.removeprefix("=")):
+    # File number 0 is the workbook itself.
+    for match in _TOKEN.finditer(text.removeprefix("=").replace("[0]!", "").replace("[0]", "")):
         kind, token = match.lastgroup, match[0]
         if kind == "sheet":
             name = token[:-1]

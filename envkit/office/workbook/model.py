@@ -142,7 +142,7 @@ class Sheet:
 
     Attributes:
         kind: `worksheet`, `chartsheet`, or another kind that holds no cells.
-        widths: Widths that were set by hand, in characters; column -> width.
+        widths: Widths in characters where they are not the default; column -> width.
         frozen: How many rows and columns stay in view.
         filter: The range that has filter buttons, None without.
         protected: Whether its cells are locked.
@@ -158,6 +158,7 @@ class Sheet:
     kind: str = "worksheet"
     arrays: dict[Address, str] = field(default_factory=dict)
     widths: dict[int, float] = field(default_factory=dict)
+    default_width: float = 9.14
     frozen: tuple[int, int] = (0, 0)
     filter: Area | None = None
     protected: bool = False

@@ -21,6 +21,16 @@ _X14 = "{http://schemas.microsoft.com/office/spreadsheetml/2009/9/main}"
 _XM = "{http://schemas.microsoft.com/office/excel/2006/main}"
 #: Ranges of one rule beyond which the rest is left out.
 MAX_AREAS = 2_000
+_RULE_FACTS = {
+    "cellIs": ("operator",),
+    "containsText": ("text",),
+    "notContainsText": ("text",),
+    "beginsWith": ("text",),
+    "endsWith": ("text",),
+    "top10": ("rank", "percent", "bottom"),
+    "aboveAverage": ("aboveAverage", "equalAverage", "stdDev"),
+    "timePeriod": ("timePeriod",),
+}
 _TRUE = ("1", "true", "on")
 
 
@@ -34,6 +44,7 @@ def sheet_facts(root: Any, package: Package, part: str, styles: Styles) -> dict[
     return {
         "hidden_columns": frozenset(hidden),
         "widths": widths,
+        "default_width": _default_width(root),
         "merged": tuple(_merged(root)),
         "frozen": _frozen(root),
         "filter": _area(filters.get("ref")) if filters is not None else None,
@@ -68,12 +79,20 @@ def _columns(root: Any) -> tuple[set[int], dict[int, float]]:
         first, last = max(number(element.get("min")), 1), min(number(element.get("max")), MAX_COLUMN)
         if element.get("hidden") in _TRUE:
             hidden.update(range(first, last + 1))
-        elif element.get("customWidth") in _TRUE and last - first < 256:
+        elif last - first < 256:
             try:
                 widths.update(dict.fromkeys(range(first, last + 1), float(element.get("width", ""))))
             except ValueError:
                 continue
     return hidden, widths
+
+
+def _default_width(root: Any) -> float:
+    element = root.find(f"{_MAIN}sheetFormatPr")
+    try:
+        return float(element.get("defaultColWidth", "9.14")) if element is not None else 9.14
+    except ValueError:
+        return 9.14
 
 
 def _merged(root: Any) -> Iterator[Area]:
@@ -128,10 +147,11 @@ def _conditional(root: Any, styles: Styles) -> Iterator[ConditionalFormat]:
         for element in block.iterfind(f"{_MAIN}cfRule"):
             kind = element.get("type", "")
             formulas = [(f.text or "").strip() for f in element.iterfind(f"{_MAIN}formula")]
+            # Some programs write attributes that the kind of rule does not use.
             facts = [
                 f"{key} {element.get(key)}"
-                for key in ("operator", "text", "rank", "percent", "bottom", "aboveAverage", "timePeriod")
-                if element.get(key) not in (None, "0", "false") or (key == "aboveAverage" and element.get(key))
+                for key in _RULE_FACTS.get(kind, ())
+                if element.get(key) not in (None, "0", "false") or (key == "aboveAverage" and element.get(key) == "0")
             ]
             dxf = element.get("dxfId")
             look = looks(styles.conditional(None if dxf is None else number(dxf, -1)))
@@ -171,7 +191,16 @@ def _hyperlinks(root: Any, package: Package, part: str) -> dict[Area, str]:
                 targets = package.external(part)
             target = targets.get(element.get(f"{_REL}id"), "")
         place = element.get("location", "").lstrip("#")
-        out[area] = f"{target}#{place}" if place else target
+        link = f"{target}#{place}" if place else target
+        top, left, bottom, right = area
+        if not link:
+            continue
+        if (bottom - top + 1) * (right - left + 1) > MAX_AREAS:
+            out[area] = link
+        else:  # programs write one link for a range, or one for each cell of it
+            out.update(
+                dict.fromkeys(((r, c, r, c) for r in range(top, bottom + 1) for c in range(left, right + 1)), link)
+            )
     return out
 
 
