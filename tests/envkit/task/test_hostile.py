@@ -195,9 +195,9 @@ def _as_nobody(reaching: Path) -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    closed = [folder for folder in reaching.parents if not folder.stat().st_mode & 0o001]
+    closed = [folder for folder in reaching.parents if folder.stat().st_mode & 0o011 != 0o011]
     for folder in closed:
-        folder.chmod(folder.stat().st_mode | 0o001)
+        folder.chmod(folder.stat().st_mode | 0o011)
     reaching.chmod(0o755)
     os.seteuid(65534)
     try:
@@ -205,4 +205,4 @@ def _as_nobody(reaching: Path) -> Iterator[None]:
     finally:
         os.seteuid(0)
         for folder in closed:
-            folder.chmod(folder.stat().st_mode & ~0o001)
+            folder.chmod(folder.stat().st_mode & ~0o011)
