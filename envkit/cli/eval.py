@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
         options.dump(jobs.report(outcome))
     else:
         jobs.table(summarise(outcome.results))
+        for line in jobs.why_excluded(outcome.results):
+            print(line)
         print(f"\nresults: {outcome.folder}")
         for damage in outcome.damaged:
             print(f"damaged file, treated as not there: {damage}", file=sys.stderr)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from envkit import plugins
 from envkit.cli.options import default_concurrency
 from envkit.failure import UserError
 from envkit.report.summary import GroupSummary, summarise
 from envkit.trial.job import Job, JobResult
-from envkit.trial.result import TrialSpec
+from envkit.trial.result import TrialResult, TrialSpec
 
-__all__ = ["add_job_options", "report", "run_job", "table"]
+__all__ = ["add_job_options", "check_plugins", "report", "run_job", "table", "why_excluded"]
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +34,42 @@ def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) 
     concurrency = default_concurrency() if args.concurrency is None else args.concurrency
     if concurrency < 1:
         raise UserError(f"--concurrency must be at least 1, found {concurrency}")
+    if args.starts_per_s is not None and not 0 < args.starts_per_s < math.inf:
+        raise UserError(f"--starts-per-s must be a number above 0, found {args.starts_per_s:g}")
+    check_plugins(specs)
     job = Job(specs, folder, concurrency=concurrency, starts_per_s=args.starts_per_s, progress=not args.json)
     return asyncio.run(job.run())
+
+
+def check_plugins(specs: Sequence[TrialSpec]) -> None:
+    """Raises `UserError` for a plug-in that does not exist or refuses its options, before anything is started or
+    written: every trial would fail of it."""
+    seen: set[str] = set()
+    for spec in specs:
+        for group, plugin in (("harnesses", spec.harness), ("sandboxes", spec.sandbox), ("policies", spec.policy)):
+            key = f"{group} {plugin.model_dump_json()}"
+            if key in seen:
+                continue
+            seen.add(key)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said again by the trials
+                if group == "harnesses" and not plugin.options:
+                    plugins.resolve("harnesses", plugin.name)  # a task may bring the options that it needs
+                else:
+                    plugins.construct(group, plugin.name, plugin.options)
+
+
+def why_excluded(results: Sequence[TrialResult]) -> list[str]:
+    """A line for each kind of failure that left trials without a verdict: how many, and the first one's message."""
+    found: dict[str, list[TrialResult]] = {}
+    for result in results:
+        if result.reward is None and result.failure is not None:
+            found.setdefault(str(result.failure.kind), []).append(result)
+    return [
+        f"{len(those)} without a verdict ({kind}), the first {those[0].spec.task}: "
+        + (those[0].failure.message if those[0].failure else "").strip()
+        for kind, those in found.items()
+    ]
 
 
 def report(outcome: JobResult) -> dict[str, Any]:

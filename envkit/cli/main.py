@@ -39,6 +39,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
+    _open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:
@@ -67,6 +68,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _open_streams() -> None:
+    """Opens the standard streams that whoever started us has closed. The next file opened would get the number of
+    one, and a child that is given both would lose the file."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115  for good
+
+
 def _dispatch(arguments: list[str]) -> int:
     parser = _Parser(
         prog="envkit",
@@ -87,9 +103,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"envkit {__version__}")
         return 0
     name, rest = arguments[0], arguments[1:]
-    if name not in COMMANDS:
-        raise UserError(f"no command {name!r}{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
-    module = import_module(f"envkit.cli.{name}")
+    module = _command(name)
     command = _Parser(prog=f"envkit {name}", description=COMMANDS.get(name) or module.__doc__)
     module.add_arguments(command)
     command.add_argument("--json", action="store_true", help="print one JSON value instead of text")

@@ -38,7 +38,8 @@ def add_trial_options(parser: argparse.ArgumentParser, *, policy: bool = True) -
             "--policy",
             action="append",
             metavar="NAME[:k=v,...]",
-            help="oracle, noop, replay, chat; may be repeated. Example: --policy chat:model=m,base_url=http://127.0.0.1:8000/v1",
+            help="oracle, noop, replay, chat or module:Class; eval takes several, run takes one (default: oracle). "
+            "Example: --policy chat:model=m,base_url=http://127.0.0.1:8000/v1",
         )
         parser.add_argument("--model", help="short for --policy chat:model=MODEL")
         parser.add_argument("--base-url", help="of the chat endpoint, with --model")
@@ -130,6 +131,12 @@ def default_concurrency() -> int:
 
 def new_run_folder(command: str) -> Path:
     """A fresh folder `runs/<command>-<time>` below the working directory; not created yet."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UserError(
+            "the working directory was removed: go to another one, or give --out an absolute path"
+        ) from None
     stem = f"{command}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1000):
         folder = Path("runs", stem if number == 0 else f"{stem}-{number}")

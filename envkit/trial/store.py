@@ -298,13 +298,19 @@ class RunLock:
         """Takes the lock. Waits up to `patience_s` for the processes of a job that was killed.
 
         Raises:
-            UserError: Another job runs in this folder.
+            UserError: Another job runs in this folder, or it is no folder that we may write to.
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise disk_error(error, self._path) from error
+            known = disk_error(error, self._path)
+            if known is not error:
+                raise known from error
+            raise UserError(
+                f"{self._path.parent} can't be used as a run folder ({error.strerror}: {error.filename}); "
+                "expected a folder, there or to be made, that this user may write to"
+            ) from error
         end_s = time.monotonic() + patience_s
         while True:
             try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from envkit import plugins
 from envkit.cli.main import COMMANDS, main
 from envkit.cli.options import plugin, value
 from envkit.failure import UserError
@@ -54,6 +57,15 @@ def task(tmp_path: Path) -> Path:
         (("eval", "office/*", "--policy", "noop", "--limit", "max_turns"), "expected k=v"),
         (("eval", "office/*", "--policy", "noop", "-n", "0"), "at least 1"),
         (("eval", "office/*", "--policy", "noop", "--timeout-s", "-3"), "timeout_s"),
+        (("eval", "office/*", "--policy", "noop", "--starts-per-s", "0"), "above 0"),
+        (("eval", "office/*", "--policy", "noop", "--starts-per-s", "nan"), "above 0"),
+        (("eval", "office/*", "--policy", "oracl"), "did you mean 'oracle'"),
+        (("eval", "office/*", "--policy", "oracle:ply=solve"), "ply"),
+        (("eval", "office/*", "--model", "m", "--api-key-env", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
+        (("eval", "office/*", "--policy", "noop", "--sandbox", "local:ofice=1"), "ofice"),
+        (("eval", "office/*", "--policy", "noop", "--harness", "opencode:promt=x"), "did you mean 'prompt'"),
+        (("eval", "office/*", "--policy", "noop", "--out", "/proc/none"), "run folder"),
+        (("eval", "office/*", "--policy", "noop", "--out", "/etc/passwd"), "run folder"),
         (("run", "office/*"), "expected one task"),
         (("run", "office/no-such-task"), "no-such-task"),
         (("tasks", "/no/such/folder"), "/no/such/folder"),
@@ -194,3 +206,38 @@ def test_values_are_read_as_toml_or_kept_as_text() -> None:
 def test_a_malformed_plugin_is_named() -> None:
     with pytest.raises(UserError, match="--policy"):
         plugin("", "--policy")
+
+
+def test_a_command_of_an_installed_package_is_a_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("brought", "says hello")
+    module.add_arguments = lambda parser: parser.add_argument("who")  # type: ignore[attr-defined]
+    module.run = lambda args: print(f"hello {args.who}") or 7  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "envkit_test_brought", module)
+    point = EntryPoint(name="hello", value="envkit_test_brought", group="envkit.commands")
+    found = plugins._found
+    monkeypatch.setattr(plugins, "_found", lambda group: {"hello": point} if group == "commands" else found(group))
+    assert call(capsys, "hello", "you") == (7, "hello you\n", "")
+    code, _, err = call(capsys, "helo", "you")
+    assert code == 2
+    assert "did you mean 'hello'" in err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_change_nothing(task: Path, tmp_path: Path, closed: str) -> None:
+    out = tmp_path / "run"
+    command = f'exec "{sys.executable}" -m envkit.cli.main run "{task}" --out "{out}" {closed}'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    (result,) = out.glob("trials/*/result.json")
+    assert json.loads(result.read_text())["reward"] == 1.0
+
+
+def test_trials_without_a_verdict_say_why(capsys: pytest.CaptureFixture[str], task: Path, tmp_path: Path) -> None:
+    (task / "solution" / "solve.sh").write_text("echo broken >&2; exit 3\n")
+    code, text, _ = call(capsys, "eval", str(task), "--policy", "oracle", "--out", str(tmp_path / "run"))
+    assert code == 1
+    assert "1 without a verdict (solution_failed)" in text
+    assert "broken" in text
