@@ -47,7 +47,7 @@ def preload() -> None:
     for module in (
         "envkit.verifiers.checks_verifier",
         "envkit.verifiers.script_verifier",
-        "pdfminer.high_level",
+        "pypdfium2.raw",
         "encodings.cp437",  # names of zip members
     ):
         import_module(module)

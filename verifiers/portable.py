@@ -35,7 +35,7 @@ APPLICATION = "envkit-verify.pyz"
 REQUIREMENTS = (
     "pydantic>=2.11,<3",
     "lxml>=5",
-    "pdfminer.six>=20250506",
+    "pypdfium2>=5.0,<6",
     "formualizer==0.13.0",
     "tzdata",
 )

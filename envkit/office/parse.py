@@ -55,15 +55,15 @@ class ParseLimits:
     """
 
     memory_mb: int = 480
-    cpu_s: float = 30.0
-    wall_s: float = 60.0
+    cpu_s: float = 60.0
+    wall_s: float = 120.0
     file_bytes: int = MAX_FILE_BYTES
     result_mb: int = 128
 
 
 _DEFAULT = ParseLimits()
 _MODULES = (
-    "lxml.etree", "pdfminer.layout", "pypdfium2", "PIL.Image", "envkit.office.pdf", "envkit.office.workbook",
+    "lxml.etree", "pypdfium2.raw", "PIL.Image", "envkit.office.pdf", "envkit.office.workbook",
     "envkit.office.document", "envkit.office.deck", "envkit.office.mail", "envkit.office.table",
 )  # fmt: skip
 

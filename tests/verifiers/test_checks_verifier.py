@@ -107,7 +107,7 @@ def test_importing_is_cheap_and_preloading_starts_no_thread() -> None:
     script = (
         "import sys, os\nimport envkit.verifiers as v\n"
         "assert 'lxml' not in sys.modules and 'pydantic' not in sys.modules, 'heavy'\n"
-        "v.preload()\nassert 'lxml.etree' in sys.modules and 'pdfminer.high_level' in sys.modules\n"
+        "v.preload()\nassert 'lxml.etree' in sys.modules and 'pypdfium2.raw' in sys.modules\n"
         "assert 'numpy' not in sys.modules and 'openpyxl' not in sys.modules\n"
         "assert len(os.listdir('/proc/self/task')) == 1, 'threads'\n"
     )
