@@ -25,18 +25,8 @@ def drawn(draw: Callable[[Any], None], **options: Any) -> bytes:
     return out.getvalue()
 
 
-LEFT = [
-    "Revenue grew in every quarter",
-    "of the year, led by the north",
-    "where two new sites were",
-    "opened in the spring.",
-]
-RIGHT = [
-    "Costs rose more slowly than",
-    "sales, so that the margin was",
-    "better than planned by half",
-    "a point over the year.",
-]
+LEFT = ["Revenue grew in every quarter", "of the year, led by the north", "where two new sites had been", "opened."]
+RIGHT = ["Costs rose more slowly than did", "sales, so that the margin was a", "bit better than planned, by half", "a point."]
 
 
 def columns(page: Any) -> None:
@@ -136,7 +126,8 @@ def marked(page: Any) -> None:
     page.textAnnotation("please check", (200, 700, 220, 720))
     page.bookmarkPage("one")
     page.addOutlineEntry("Chapter 1", "one", level=0)
-    page.addOutlineEntry("Section 1.1", "one", level=1)
+    page.bookmarkPage("two")
+    page.addOutlineEntry("Section 1.1", "two", level=1)
     page.acroForm.textfield(name="client", value="Acme", x=60, y=600, width=100, height=20)
     page.acroForm.checkbox(name="agree", checked=True, x=60, y=560)
     page.acroForm.choice(name="size", value="M", options=["S", "M", "L"], x=60, y=520, width=60, height=20)
