@@ -133,6 +133,15 @@ def scheme_colour(holder: Any, colours: Mapping[str, str], mapping: Mapping[str,
     return None
 
 
+def _linear(c: float) -> float:
+    return c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+
+
+def _curved(c: float) -> float:
+    c = min(max(c, 0.0), 1.0)
+    return c * 12.92 if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055
+
+
 _PRESET = {
     "black": "000000",
     "white": "FFFFFF",
@@ -163,10 +172,11 @@ def _tinted(base: str, element: Any) -> str:
                 light += share
             case "satMod":
                 saturation *= share
-            case "shade":
-                light *= share
-            case "tint":
-                light = light * share + (1 - share)
+            case "shade" | "tint":
+                # Mixed with black or white in linear light, as Office does.
+                mixed = 0.0 if change.tag == f"{_A}shade" else 1 - share
+                red, green, blue = (_curved(_linear(c) * share + mixed) for c in (red, green, blue))
+                continue
             case _:
                 continue
         light, saturation = min(max(light, 0), 1), min(max(saturation, 0), 1)

@@ -17,6 +17,7 @@ from envkit.verifiers.diff.paragraphs import (
     changes_text,
     compare_paragraphs,
     shown_paragraph,
+    style_name,
     wording,
 )
 from envkit.verifiers.diff.wording import alikeness, shortened
@@ -52,7 +53,7 @@ def _key(block: Block) -> Hashable:
     drawn = (block.images, block.charts, block.diagrams, block.objects)
     boxes = tuple(b.text for box in block.boxes for b in box)
     tracked = tuple(t.kind for r in block.runs for t in r.tracked)
-    return ("paragraph", wording(block), block.style.casefold(), tracked, drawn, boxes)
+    return ("paragraph", wording(block), style_name(block.style), tracked, drawn, boxes)
 
 
 def _words(block: Block) -> Hashable | None:
@@ -222,7 +223,7 @@ def _adjusted(blocks: Sequence[Block], paired: dict[int, int]) -> dict[int, int]
 def compare_tables(a: Table, b: Table, place: Place, scene: Scene, depth: int) -> Iterator[Finding]:
     if a == b and scene.styles[0] == scene.styles[1]:
         return
-    if a.style.casefold() != b.style.casefold():
+    if style_name(a.style) != style_name(b.style):
         yield place.changed("table.style", a.style, b.style)
     columns, alone = _columns(a, b)
     kept = [dict(columns), {j: i for i, j in columns}]

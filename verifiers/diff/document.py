@@ -1,19 +1,20 @@
 """The typed diff of Word documents.
 
 Findings are addressed by heading and paragraph (`§2.1 ¶3`), cell (`table 3 R2C4`), `header (first)`, `footnote 4`,
-`comment 2`. Kinds: `paragraph`, `paragraph.{text,typography,style,level,list,number,layout,format}`, the same of `cell`,
-`cell.{merge,fill}`, `table`, `table.{style,row,column}`, `box`, `link`, `field`, `image`, `image.{content,alt,size}`,
+`comment 2`. Kinds: `paragraph`, `paragraph.{text,typography,style,level,list,number,layout,format}`, the same of
+`cell`, `cell.{merge,fill}`, `table`, `table.{style,row,column}`, `box`, `link`, `field`, `image`, `image.{content,alt,size}`,
 `chart`, `chart.*`, `diagram.*`, `object`, `tracked.{inserted,deleted,moved_to,moved_from,mark,format,row}`, `footnote`,
-`endnote`, `comment`, `comment.{text,author,anchor,reply,resolved}`, `control`, `control.checked`, `bookmark`,
+`endnote`, `comment`, `comment.{text,author,anchor,reply,resolved}`, `control`, `control.{checked,tag}`, `bookmark`,
 `bookmark.text`, `section`, `section.{page,margins,columns,start}`, `style.format`, `property.*`, `protection`.
 
-No finding: revision ids, how text is cut into runs, names of parts, proofing marks, languages, saved results of volatile
-fields (page numbers, dates), numbers that shift because items came or went, and whether a look comes from a style or
+No finding: revision ids, how text is cut into runs, names of parts, proofing marks, languages, saved results of
+volatile fields (page numbers, dates), numbers that shift because items came or went, and whether a look comes from a style or
 from the text itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -41,12 +42,17 @@ def diff_document(before: Document, after: Document) -> list[Finding]:
     out += _styles(scene)
     for name in sorted({n for n, _ in before.properties} | {n for n, _ in after.properties}):
         left, right = dict(before.properties).get(name), dict(after.properties).get(name)
-        if left != right:
+        if _words(left) != _words(right):
             out.append(Place("properties", "properties").changed(f"property.{name}", left, right))
     if before.protection != after.protection:
         left, right = before.protection or None, after.protection or None
         out.append(Place("document", "document").changed("protection", left, right))
     return out
+
+
+def _words(text: str | None) -> list[str]:
+    """Keywords are separated by commas here and blanks there."""
+    return [w for w in re.split(r"[\s,;]+", text or "") if w]
 
 
 def _notes(before: Sequence[Note], after: Sequence[Note], scene: Scene) -> Iterator[Finding]:
@@ -112,7 +118,7 @@ def _comment(comment: Comment) -> str:
 
 def _controls(before: Document, after: Document, scene: Scene) -> Iterator[Finding]:
     first, second = before.controls, after.controls
-    names = [[(c.kind, c.title, c.tag) for c in side] for side in (first, second)]
+    names = [[(c.kind, c.title or c.tag) for c in side] for side in (first, second)]
     found = align(names[0], names[1])
     for i, j in found.pairs:
         a, b = first[i], second[j]
@@ -120,6 +126,8 @@ def _controls(before: Document, after: Document, scene: Scene) -> Iterator[Findi
         if a.checked != b.checked and not edited:
             place = Place(f"control {i + 1}", f"control {j + 1}")
             yield place.changed("control.checked", str(a.checked), str(b.checked))
+        if a.tag != b.tag and a.tag and b.tag:
+            yield Place(f"control {i + 1}", f"control {j + 1}").changed("control.tag", a.tag, b.tag)
 
     def shown(control: Any) -> str:
         return f"{control.kind} {control.title or control.tag}: {control.text}"

@@ -5,6 +5,7 @@ Each function takes the two things and gives (kind, before, after) for what diff
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from envkit.office.chart import Chart, Series
@@ -79,8 +80,8 @@ def _series(a: Sequence[Series], b: Sequence[Series]) -> Iterator[Difference]:
             yield "chart.series", one.name, two.name
         if one.categories != two.categories:
             yield "chart.categories", *excerpts("; ".join(one.categories), "; ".join(two.categories))
-        if (one.values_ref, one.categories_ref) != (two.values_ref, two.categories_ref) and one.values == two.values:
-            yield "chart.reference", f"{one.values_ref} {one.categories_ref}", f"{two.values_ref} {two.categories_ref}"
+        if one.values == two.values and _references(one) != _references(two) and all(map(_references, (one, two))):
+            yield "chart.reference", _references(one), _references(two)
         if one.values != two.values:
             yield from _points(one, two)
     for i, _ in found.moved:
@@ -89,6 +90,12 @@ def _series(a: Sequence[Series], b: Sequence[Series]) -> Iterator[Difference]:
         yield "chart.series", _shown(a[i]), None
     for j in found.added:
         yield "chart.series", None, _shown(b[j])
+
+
+def _references(series: Series) -> str:
+    """Where the points come from; "" for the chart's own table, which LibreOffice calls `0` and `categories`."""
+    own = any(re.fullmatch(r"\d*|categories|label \d+", r) for r in (series.values_ref, series.categories_ref) if r)
+    return "" if own else f"{series.values_ref} {series.categories_ref}".strip()
 
 
 def _shown(series: Series) -> str:

@@ -26,7 +26,16 @@ from envkit.verifiers.diff.drawn import (
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened, typography_only
 
-__all__ = ["VOLATILE", "Place", "Scene", "changes_text", "compare_paragraphs", "layout_changes", "shown_paragraph"]
+__all__ = [
+    "VOLATILE",
+    "Place",
+    "Scene",
+    "changes_text",
+    "compare_paragraphs",
+    "layout_changes",
+    "shown_paragraph",
+    "style_name",
+]
 
 #: Fields whose saved result says when or where the file was last laid out, not what it says.
 VOLATILE = {
@@ -85,6 +94,12 @@ def wording(paragraph: Paragraph, shown: Callable[[Run], bool] = lambda run: Tru
     return "".join(pieces).rstrip(" ")
 
 
+def style_name(name: str) -> str:
+    """A style's name as all programs know it: LibreOffice gives names of its own to some."""
+    name = name.casefold().removeprefix("lo-")
+    return "normal" if name in ("frame contents", "table contents", "text body") else name
+
+
 def _verb(instruction: str) -> str:
     return instruction.partition(" ")[0].upper()
 
@@ -106,7 +121,7 @@ def compare_paragraphs(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -
         return
     yield from _texts(a, b, place, scene)
     noun = place.noun
-    if a.style.casefold() != b.style.casefold():
+    if style_name(a.style) != style_name(b.style):
         yield place.changed(f"{noun}.style", a.style, b.style)
     elif a.level != b.level:
         yield place.changed(f"{noun}.level", _level(a), _level(b))
@@ -181,6 +196,8 @@ def layout_changes(a: ParagraphFormat, b: ParagraphFormat) -> dict[str, tuple[An
         left, right = getattr(a, item.name), getattr(b, item.name)
         if left == right:
             continue
+        if item.name in ("before", "after") and -1.0 in (left, right):
+            continue  # the program decides
         if isinstance(left, float) and abs(left - right) <= (0.03 if item.name == "line" and left > 0 else 1.0):
             continue
         out[item.name] = (left, right)
@@ -212,6 +229,8 @@ def _looks(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -> Iterator[F
 
     def unexplained(x: Run, y: Run) -> tuple[tuple[str, Any, Any], ...]:
         ignore = _LINK_LOOK if x.link or y.link else ()
+        if _verb(x.field) in VOLATILE or _verb(y.field) in VOLATILE:
+            ignore = (*ignore, "hidden")
         changes = format_changes(x.format, y.format, ignore)
         if one is not None and two is not None:
             changes = {
@@ -221,19 +240,19 @@ def _looks(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -> Iterator[F
             }
         return tuple((name, p, q) for name, (p, q) in sorted(changes.items()))
 
-    found: dict[tuple[tuple[str, Any, Any], ...], list[str]] = {}
-    for text, x, y in _common(a, b):
-        if text.strip():
+    found: dict[tuple[tuple[str, Any, Any], ...], list[tuple[str, str]]] = {}
+    for left, right, x, y in _common(a, b):
+        if left.strip():
             changes = unexplained(x, y)
             if changes:
-                found.setdefault(changes, []).append(text)
+                found.setdefault(changes, []).append((left, right))
     for changes, texts in found.items():
-        said = shortened(" … ".join(texts), 80)
-        left, right = ("; ".join(f"{c[0]}: {c[s] or 'none'}" for c in changes) for s in (1, 2))
-        yield place.changed(f"{place.noun}.format", f"{said!r} {left}", f"{said!r} {right}")
+        said = [shortened(" … ".join(t[side] for t in texts), 80) for side in (0, 1)]
+        looks = ["; ".join(f"{c[0]}: {c[s] or 'none'}" for c in changes) for s in (1, 2)]
+        yield place.changed(f"{place.noun}.format", f"{said[0]!r} {looks[0]}", f"{said[1]!r} {looks[1]}")
 
 
-def _common(a: Paragraph, b: Paragraph) -> Iterator[tuple[str, Run, Run]]:
+def _common(a: Paragraph, b: Paragraph) -> Iterator[tuple[str, str, Run, Run]]:
     """Stretches that both have, with the run on either side; where the wording differs, only when each side has one
     look throughout."""
     for view in ("marked", "final", "original"):
@@ -248,11 +267,11 @@ def _common(a: Paragraph, b: Paragraph) -> Iterator[tuple[str, Run, Run]]:
                     i += 1
                 while ends_right[j] <= start:
                     j += 1
-                yield texts[0][start:end], left[i], right[j]
+                yield texts[0][start:end], texts[0][start:end], left[i], right[j]
             return
     sides = [[r for r in p.runs if r.text.strip()] for p in (a, b)]
     if all(len({r.format for r in side}) == 1 for side in sides):
-        yield a.text or b.text, sides[0][0], sides[1][0]
+        yield a.text, b.text, sides[0][0], sides[1][0]
 
 
 def _ends(runs: Sequence[Run]) -> list[int]:

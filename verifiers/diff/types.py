@@ -60,6 +60,13 @@ TYPES: tuple[FileType, ...] = (
         f"{_DIFF}.workbook:diff_workbook",
     ),
     FileType("table", ("csv", "tsv", "tab"), f"{_OFFICE}.table:read_table", f"{_DIFF}.table:diff_table"),
+    FileType(
+        "document",
+        ("docx", "docm", "dotx", "dotm"),
+        f"{_OFFICE}.document:read_document",
+        f"{_DIFF}.document:diff_document",
+    ),
+    FileType("deck", ("pptx", "pptm", "ppsx", "potx"), f"{_OFFICE}.deck:read_deck", f"{_DIFF}.deck:diff_deck"),
 )
 
 

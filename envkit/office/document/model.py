@@ -62,8 +62,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """A list label. `label` is as printed ("2.1", "b)", "•"); `kind` (`bullet`, `decimal`, ...) and `pattern` say how it
-    is made, and don't change when items before it come and go. `group` tells runs of one counter apart."""
+    """A list label. `label` is as printed ("2.1", "b)", "•"); `kind` (`bullet`, `decimal`, ...) and `pattern` say how
+    it is made, and don't change when items before it come and go. `group` tells runs of one counter apart."""
 
     label: str = field(compare=False)
     level: int
@@ -75,8 +75,8 @@ class ListItem:
 
 @dataclass(frozen=True, slots=True)
 class ParagraphFormat:
-    """The effective layout of a paragraph. Lengths in points; `line` is the line spacing as a multiple when positive and
-    as points, negated, when fixed."""
+    """The effective layout of a paragraph. Lengths in points; `line` is the line spacing as a multiple when positive
+    and as points, negated, when fixed; `before` and `after` are -1 when left to the program."""
 
     align: str = "left"
     left: float = 0.0
@@ -90,8 +90,8 @@ class ParagraphFormat:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph. `text` is its final view; `level` is 1-9 for a heading, 0 for a title, None for other text; `style` is
-    the style's name. `mark` is what is tracked about its end; `boxes` are the text boxes anchored in it. `number`
+    """A paragraph. `text` is its final view; `level` is 1-9 for a heading, 0 for a title, None for other text; `style`
+    is the style's name. `mark` is what is tracked about its end; `boxes` are the text boxes anchored in it. `number`
     counts all paragraphs of the document in reading order."""
 
     text: str
@@ -125,7 +125,8 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as it stands in the grid: its place (from 0) and how far it reaches. `fill` is its background, "" without."""
+    """A cell as it stands in the grid: its place (from 0) and how far it reaches. `fill` is its background, ""
+    without."""
 
     blocks: tuple[Block, ...]
     row: int
@@ -226,8 +227,8 @@ class SideText:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section. Lengths in points; `start` is how it begins (`nextPage`, `continuous`, ...); `sides` are the headers and
-    footers that show in it, inherited ones included."""
+    """A section. Lengths in points; `start` is how it begins (`nextPage`, `continuous`, ...); `sides` are the headers
+    and footers that show in it, inherited ones included."""
 
     width: float = 0.0
     height: float = 0.0
@@ -251,8 +252,8 @@ class Style:
 
 @dataclass(frozen=True)
 class Document:
-    """A document. `paragraphs` holds all of the body in order, those in tables and text boxes included; `blocks` the same
-    as a tree."""
+    """A document. `paragraphs` holds all of the body in order, those in tables and text boxes included; `blocks` the
+    same as a tree."""
 
     paragraphs: tuple[Paragraph, ...]
     tables: tuple[Table, ...]

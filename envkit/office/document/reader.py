@@ -13,6 +13,7 @@ from envkit.office.document.walk import Budget, Walk
 from envkit.office.drawing import Part
 from envkit.office.package import Package
 from envkit.office.problem import Problem, Unreadable
+from envkit.office.properties import read_properties
 from envkit.office.rich import Theme, read_theme
 
 __all__ = ["MAX_TAGS", "read_document"]
@@ -22,7 +23,6 @@ MAX_TAGS = 3_000_000
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _W15 = "{http://schemas.microsoft.com/office/word/2012/wordml}"
-_PROPERTIES = ("title", "subject", "creator", "keywords", "description", "category")
 
 
 class _Reader:
@@ -132,18 +132,6 @@ class _Reader:
             )  # fmt: skip
         return tuple(out)
 
-    def properties(self) -> tuple[tuple[str, str], ...]:
-        part = next(self.package.related("", "core-properties"), None)
-        if part is None:
-            return ()
-        out: dict[str, str] = {}
-        for element in self.package.xml(part):
-            if isinstance(element.tag, str) and element.tag.rpartition("}")[2] in _PROPERTIES:
-                text = (element.text or "").strip()
-                if text:
-                    out[element.tag.rpartition("}")[2]] = text
-        return tuple(sorted(out.items()))
-
     def protection(self) -> str:
         element = self.settings.find(f"{W}documentProtection") if self.settings is not None else None
         if element is None or element.get(f"{W}enforcement") not in ("1", "true", "on"):
@@ -225,6 +213,6 @@ def read_document(data: bytes) -> Document:
         bookmarks=tuple(main.bookmarks),
         sections=sections,
         styles=reader.used_styles(),
-        properties=reader.properties(),
+        properties=read_properties(package),
         protection=reader.protection(),
     )

@@ -15,12 +15,15 @@ from envkit.office.rich import Format, Theme
 
 __all__ = ["Styles", "W", "level_of", "on", "points", "value"]
 
+#: A space between paragraphs that is left to the program.
+AUTO = -1.0
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _HIGHLIGHTS = {
     "yellow": "FFFF00", "green": "00FF00", "cyan": "00FFFF", "magenta": "FF00FF", "blue": "0000FF", "red": "FF0000",
     "darkBlue": "000080", "darkCyan": "008080", "darkGreen": "008000", "darkMagenta": "800080", "darkRed": "800000",
     "darkYellow": "808000", "darkGray": "808080", "lightGray": "C0C0C0", "black": "000000", "white": "FFFFFF",
 }  # fmt: skip
+_UNDERLINES = {"": "single", "words": "single"}
 _ALIGN = {"start": "left", "end": "right", "both": "justify", "distribute": "justify"}
 _TOGGLES = {"b": "bold", "i": "italic", "strike": "strike", "vanish": "hidden"}
 
@@ -185,7 +188,7 @@ class Styles:
                 case "strike" | "dstrike":
                     changes["strike"] = on(element) or (tag == "dstrike" and changes.get("strike", False))
                 case "u":
-                    changes["underline"] = "" if text == "none" else text or "single"
+                    changes["underline"] = "" if text == "none" else _UNDERLINES.get(text, text)
                 case "caps" | "smallCaps":
                     name = "all" if tag == "caps" else "small"
                     changes["caps"] = name if on(element) else ""
@@ -243,7 +246,7 @@ class Styles:
                 case "spacing":
                     for name in ("before", "after"):
                         if element.get(f"{W}{name}Autospacing") in ("1", "true"):
-                            changes[name] = 14.0
+                            changes[name] = AUTO
                         elif element.get(f"{W}{name}") is not None:
                             changes[name] = points(element.get(f"{W}{name}"))
                     if element.get(f"{W}line") is not None:

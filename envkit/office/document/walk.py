@@ -6,6 +6,7 @@ contents only the first is read. Work is bounded: depth, paragraphs and grid cel
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -101,6 +102,7 @@ class _Paragraph:
     objects: list[str] = field(default_factory=list)
     boxes: list[Any] = field(default_factory=list)
     changes: list[Tracked] = field(default_factory=list)
+    numbered: bool = False
 
 
 @dataclass
@@ -183,6 +185,8 @@ class Walk:
             if section is not None:
                 self.sections.append((section, number))
         runs = _merged(made.runs)
+        if made.numbered:
+            runs = _without_label(runs)
         boxes = tuple(self.blocks(box, depth + 1, table_depth, base) for box in made.boxes)
         out = Paragraph(
             text="".join(r.text for r in runs if r.shown("final")),
@@ -289,8 +293,10 @@ class Walk:
                         self.notes.append((kind, str(child.get(f"{W}id", "")), self.count))
                 case "commentReference":
                     self.anchors.setdefault(str(child.get(f"{W}id", "")), ("", self.count))
-                case "rPr" | "softHyphen" | "lastRenderedPageBreak" | "annotationRef" | "footnoteRef" | "endnoteRef":
+                case "rPr" | "softHyphen" | "lastRenderedPageBreak" | "annotationRef":
                     pass
+                case "footnoteRef" | "endnoteRef":
+                    made.numbered = True
                 case "drawing" | "pict" | "object":
                     self._drawing(child, made, depth)
                 case _:
@@ -505,6 +511,19 @@ def _instruction(text: str) -> str:
     """A field's instruction without the blanks and the switches that change nothing."""
     words = [w for w in text.split() if w.upper() != "MERGEFORMAT"]
     return " ".join(w for i, w in enumerate(words) if w != "\\*" or i + 1 < len(words))
+
+
+def _without_label(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """A note's text without the brackets and blanks around its number, which programs set differently."""
+    label = re.match(r"\s*(?:\(\s*\)|\[\s*\])?\s*", "".join(r.text for r in runs))
+    left = label.end() if label is not None else 0
+    out: list[Run] = []
+    for run in runs:
+        cut = min(left, len(run.text))
+        left -= cut
+        if cut < len(run.text):
+            out.append(replace(run, text=run.text[cut:]))
+    return tuple(out)
 
 
 def _link(instruction: str) -> str:
