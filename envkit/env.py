@@ -26,7 +26,6 @@ from envkit.failure import (
     Boundary,
     Cancelled,
     EnvkitError,
-    Failure,
     FailureKind,
     NoVerdict,
     UserError,
@@ -38,7 +37,7 @@ from envkit.messages import AssistantMessage, End, Message, Observation, Observa
 from envkit.pack import TaskPack
 from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotTooBig
 from envkit.task import Step, Task
-from envkit.verifier import Criterion, Outcome, Verdict, Verifier, VerifyRequest
+from envkit.verifier import Verdict, VerifyRequest
 
 __all__ = ["AsyncEnv", "make_async"]
 
@@ -111,6 +110,7 @@ class AsyncEnv:
         self._lock = asyncio.Lock()
         self._work: asyncio.Task[Any] | None = None  # the reset or the step that is going on
         self._closing = False
+        self._owner = os.getpid()
         self._clear()
 
     def _clear(self) -> None:
@@ -150,6 +150,7 @@ class AsyncEnv:
             EnvkitError: The sandbox did not start, or the task's set-up failed.
             DeadlineExceeded: The budget was used up.
         """
+        self._disown()
         async with self._lock:
             await self._teardown()
             self._clear()
@@ -179,6 +180,7 @@ class AsyncEnv:
             Cancelled: `close` was called meanwhile.
             EnvkitError: A fault on the way (the sandbox died, say). The episode is over.
         """
+        self._disown()
         async with self._lock:
             if not self.is_open:
                 raise UserError("step before reset, or after the end of the episode: call reset first")
@@ -193,6 +195,7 @@ class AsyncEnv:
     async def close(self) -> None:
         """Stops everything and removes the temporary folder. May be called twice, and at any time: a reset or a step
         that is going on is ended and raises `Cancelled`."""
+        self._disown()
         if self._work is not None:
             self._closing = True
             self._work.cancel()
@@ -215,6 +218,16 @@ class AsyncEnv:
             raise
         finally:
             self._work = None
+
+    def _disown(self) -> None:
+        """In a forked child: forgets the episode, which stays the parent's. Two processes that spoke on one connection
+        would end it for both."""
+        if self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._session = self._scratch = self._work = None
+            self._closing = False
+            self._lock = asyncio.Lock()
+            self._clear()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -299,7 +312,7 @@ class AsyncEnv:
         if verdict.reward is None:
             self.verdict = episode.combine(self.task, self.verdicts)
             await self._stop_sandbox()
-            raise NoVerdict(_why_missing(verdict))
+            raise NoVerdict(episode.why_missing(verdict))
         if not last and episode.passes_gate(self.step_spec, verdict):
             self.step_index += 1
             with self._timed("setup"), boundary(Boundary.SANDBOX):
@@ -321,12 +334,12 @@ class AsyncEnv:
             try:
                 await self.deadline.wait(episode.write_snapshot(self.sandbox, final))
             except SnapshotTooBig as error:
-                return _too_big(str(error))
+                return episode.too_big(str(error))
         self.final = final
         if stop_first:
             await self._stop_sandbox()
         with self._timed("verify"), boundary(Boundary.VERIFIER):
-            verifier = _pick_verifier(self.task, step)
+            verifier = episode.pick_verifier(self.task, step)
             deadline = self.deadline.within(step.verifier.timeout_sec, "the verifier's time")
             request = VerifyRequest(
                 task=self.task,
@@ -418,49 +431,6 @@ class AsyncEnv:
     def transcript(self) -> str:
         """What was said so far, as plain text."""
         return episode.transcript(self.messages)
-
-
-def _pick_verifier(task: Task, step: Step) -> Verifier:
-    """The verifier the task names, or the first registered one that reads what its tests folder declares."""
-    from envkit import plugins
-
-    named = task.metadata.verifier
-    if named not in (None, "auto"):
-        found: Verifier = plugins.resolve("verifiers", named)()
-        return found
-    for name in plugins.names("verifiers"):
-        kind = plugins.resolve("verifiers", name)
-        if kind.applies(step.tests_dir):
-            found = kind()
-            return found
-    raise EnvkitError(
-        f"{task.id}: no registered verifier ({', '.join(plugins.names('verifiers'))}) reads {step.tests_dir}; "
-        "expected a tests/verifier.toml or a tests/test.sh",
-        kind=FailureKind.TASK_INVALID,
-        boundary=Boundary.VERIFIER,
-    )
-
-
-def _too_big(message: str) -> Verdict:
-    """The agent left more than can be read: its own doing, hence a verdict."""
-    criterion = Criterion(
-        id="final-state",
-        description="the final state can be read",
-        gate=True,
-        outcome=Outcome.FAILED,
-        score=0.0,
-        message=message,
-    )
-    return Verdict(criteria=(criterion,), reward=0.0, lower=0.0, upper=0.0, rewards={"reward": 0.0}, verifier="env")
-
-
-def _why_missing(verdict: Verdict) -> Failure:
-    failures = verdict.failures()
-    if failures:
-        return failures[0]
-    return Failure.of(
-        FailureKind.VERIFIER_ERROR, Boundary.VERIFIER, f"verifier {verdict.verifier!r} gave a verdict without a reward"
-    )
 
 
 #: Arguments of `AsyncEnv` that `make_async` finds itself.

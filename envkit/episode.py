@@ -18,12 +18,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from envkit.deadline import Deadline
-from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, UserError, did_you_mean
+from envkit.failure import Boundary, CapabilityError, EnvkitError, Failure, FailureKind, UserError, did_you_mean
 from envkit.harness import Harness, Limits
 from envkit.messages import AssistantMessage, Message
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Sandbox, SandboxProvider, SandboxSpec
 from envkit.task import HealthcheckConfig, Step, Task, resolve_env
-from envkit.verifier import Verdict
+from envkit.verifier import Criterion, Outcome, Verdict, Verifier
 
 __all__ = [
     "check_capabilities",
@@ -31,11 +31,14 @@ __all__ = [
     "effective_limits",
     "limits_of",
     "passes_gate",
+    "pick_verifier",
     "sandbox_spec",
     "seconds_of",
     "set_up_step",
+    "too_big",
     "transcript",
     "verifier_env",
+    "why_missing",
     "world_tar",
     "write_snapshot",
 ]
@@ -235,6 +238,50 @@ async def write_snapshot(sandbox: Sandbox, to: Path) -> None:
         partial.replace(to)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def pick_verifier(task: Task, step: Step) -> Verifier:
+    """The verifier the task names, or the first registered one that reads what its tests folder declares."""
+    from envkit import plugins
+
+    named = task.metadata.verifier
+    if named not in (None, "auto"):
+        found: Verifier = plugins.resolve("verifiers", named)()
+        return found
+    for name in plugins.names("verifiers"):
+        kind = plugins.resolve("verifiers", name)
+        if kind.applies(step.tests_dir):
+            found = kind()
+            return found
+    raise EnvkitError(
+        f"{task.id}: no registered verifier ({', '.join(plugins.names('verifiers'))}) reads {step.tests_dir}; "
+        "expected a tests/verifier.toml or a tests/test.sh",
+        kind=FailureKind.TASK_INVALID,
+        boundary=Boundary.VERIFIER,
+    )
+
+
+def too_big(message: str) -> Verdict:
+    """The agent left more than can be read: its own doing, hence a verdict."""
+    criterion = Criterion(
+        id="final-state",
+        description="the final state can be read",
+        gate=True,
+        outcome=Outcome.FAILED,
+        score=0.0,
+        message=message,
+    )
+    return Verdict(criteria=(criterion,), reward=0.0, lower=0.0, upper=0.0, rewards={"reward": 0.0}, verifier="env")
+
+
+def why_missing(verdict: Verdict) -> Failure:
+    """Why a verdict has no reward."""
+    failures = verdict.failures()
+    if failures:
+        return failures[0]
+    return Failure.of(
+        FailureKind.VERIFIER_ERROR, Boundary.VERIFIER, f"verifier {verdict.verifier!r} gave a verdict without a reward"
+    )
 
 
 def verifier_env(step: Step) -> dict[str, str]:

@@ -42,7 +42,14 @@ def start() -> asyncio.AbstractEventLoop:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine on the background loop and returns its result. Ctrl-C cancels it and waits for its clean-up."""
+    """Runs a coroutine on the background loop and returns its result. Ctrl-C cancels it and waits for its clean-up.
+
+    Raises:
+        RuntimeError: Called by code that runs on the background loop itself, which would wait for itself.
+    """
+    if asyncio._get_running_loop() is not None and asyncio._get_running_loop() is _loop:
+        coroutine.close()
+        raise RuntimeError("a synchronous env was used in code that a synchronous env runs; use its AsyncEnv there")
     future: concurrent.futures.Future[T] = asyncio.run_coroutine_threadsafe(coroutine, start())
     try:
         return future.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
 import threading
 import time
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import envkit
+from envkit import loop
 from envkit.failure import Cancelled, EnvkitError, FailureKind, UserError
 from envkit.gym import make_vec, register_pack, spec_id
 from envkit.messages import Observation
@@ -174,7 +176,7 @@ SLEEP = {"tool_calls": [{"id": "1", "name": "bash", "arguments": {"command": "sl
 @pytest.mark.parametrize("action", [5, None, {"txt": "6"}, {"role": "assistant", "tool_calls": "no list"}])
 def test_an_action_that_is_none_does_not_cost_the_episode(env: envkit.Env, action: object) -> None:
     env.reset()
-    with pytest.raises(UserError, match="(?i)assistant ?message"):
+    with pytest.raises(UserError, match=r"(?i)assistant ?message"):
         env.step(action)
     _, reward, terminated, _, _ = env.step("6")
     assert (reward, terminated) == (1.0, True)
@@ -285,3 +287,34 @@ def test_closing_a_pool_ends_what_runs_in_it(root: Path) -> None:
         pool.send(item.env, SLEEP)
         time.sleep(0.5)
     assert time.monotonic() - began < 100
+
+
+def test_a_forked_child_leaves_its_parents_episode_alone(env: envkit.Env) -> None:
+    env.reset()
+    context = multiprocessing.get_context("fork")
+    said = context.Queue()
+
+    def child() -> None:
+        try:
+            env.step("6")
+        except UserError as error:
+            said.put(str(error))
+        env.close()
+        env.reset()
+        said.put(env.step("6")[1])
+        env.close()
+
+    process = context.Process(target=child)
+    process.start()
+    assert "call reset first" in said.get(timeout=60)
+    assert said.get(timeout=60) == 1.0
+    process.join(60)
+    assert env.step("6")[1] == 1.0
+
+
+def test_a_synchronous_call_on_the_background_loop_is_an_error_and_no_hang(env: envkit.Env) -> None:
+    async def inside() -> None:
+        env.reset()
+
+    with pytest.raises(RuntimeError, match="AsyncEnv"):
+        loop.run(inside())
