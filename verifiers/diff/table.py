@@ -1,8 +1,8 @@
 """The diff of delimited tables (csv, tsv): rows and columns aligned, cells compared as text and as numbers.
 
 Quotes, delimiters, line ends, marks of encoding and blank lines are noise; so is the way a number is written (`1.50`
-and `1.5`), though not its text where that is no plain number (`007`). Kinds: `cell.value`, `row`, `row.order`, `column`,
-`column.name`, `column.order`.
+and `1.5`), though not its text where that is no plain number (`007`).
+Kinds: `cell.value`, `row`, `row.order`, `row.extra`, `column`, `column.name`, `column.order`.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def diff_table(before: Table, after: Table) -> list[Finding]:
         out.append(_finding("row.order", here, there, None, None, f"{len(found.moved)} rows stand in another order"))
     else:
         for i, j in found.moved:
-            text = _rows(before, i, i)
-            moved = _finding("row", _span(i, i), _span(j, j), text, text)
+            moved = _finding("row", _span(i, i), _span(j, j), _rows(before, i, i), _rows(after, j, j))
             out.append(moved.model_copy(update={"change": Change.MOVED}))
     for i, j in found.changed:
         for (a, b), x, y in zip(columns, ours[i], theirs[j], strict=False):

@@ -138,8 +138,8 @@ class _Comparison:
                     self._add("cell.value.derived", at, to, show(a.value), show(b.value), "filled by an array formula")
                 else:
                     retyped = show(a.value) == show(b.value)
-                    message = f"{_type(a.value)} became {_type(b.value)}" if retyped else ""
-                    self._add("cell.type" if retyped else "cell.value", at, to, *_texts(a.value, b.value), message)
+                    texts = [f"{_type(v)} {show(v)}" if retyped else show(v) for v in (a.value, b.value)]
+                    self._add("cell.type" if retyped else "cell.value", at, to, *texts)
         elif a.formula is None or b.formula is None:
             # What an array fills is written as formulas by some programs and as values by others.
             if at not in self._spilled[0] or to not in self._spilled[1]:
@@ -148,15 +148,6 @@ class _Comparison:
             self.same.append(_Same(at, to))
         else:
             self._add("cell.formula", at, to, a.formula, b.formula)
-
-
-def _texts(a: Value, b: Value) -> tuple[str, str]:
-    """Both values as text; a text that reads like a number is quoted where the other is one."""
-    before, after = show(a), show(b)
-    if before == after:
-        before = f'"{before}"' if isinstance(a, str) else before
-        after = f'"{after}"' if isinstance(b, str) else after
-    return before, after
 
 
 def _type(value: Value) -> str:
@@ -236,8 +227,8 @@ def _lines(pair: SheetPair) -> list[Finding]:
         found = pair.finding("row.order", before, after, None, None, f"{len(moved)} rows stand in another order")
         return [*out, found.model_copy(update={"change": Change.MOVED})]
     for i, j in moved:
-        text = _rows_text(first, i, i)
-        found = pair.finding("row", (i, 1, i, MAX_COLUMN), (j, 1, j, MAX_COLUMN), text, text)
+        here, there = _rows_text(first, i, i), _rows_text(second, j, j)
+        found = pair.finding("row", (i, 1, i, MAX_COLUMN), (j, 1, j, MAX_COLUMN), here, there)
         out.append(found.model_copy(update={"change": Change.MOVED}))
     return out
 

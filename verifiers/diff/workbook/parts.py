@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -403,12 +404,20 @@ def _chart(books: Books, pair: SheetPair, here: str, there: str, a: Chart, b: Ch
 
     found = align(keys(a), keys(b), similarity=alike, threshold=0.3)
     for i, j in found.pairs:
-        out += _series(pair, here, there, a.series[i], b.series[j], same_reference)
+        out += _series(pair, here, there, _with_categories(a, i), _with_categories(b, j), same_reference)
     for i in found.removed:
         out.append(pair.finding("chart.series", here, None, _series_text(a.series[i]), None))
     for j in found.added:
         out.append(pair.finding("chart.series", None, there, None, _series_text(b.series[j])))
     return out
+
+
+def _with_categories(chart: Chart, index: int) -> Series:
+    """A series without categories is drawn over those of the first; some programs write that out."""
+    series, first = chart.series[index], chart.series[0]
+    if series.categories_ref or series.categories:
+        return series
+    return replace(series, categories_ref=first.categories_ref, categories=first.categories)
 
 
 def _series(
