@@ -209,9 +209,9 @@ class AsyncEnv:
 
     async def _working(self, work: Coroutine[Any, Any, T]) -> T:
         """Does the work of a reset or a step in a task of its own, which `close` can end without ending the caller."""
-        self._work = asyncio.ensure_future(work)
+        task = self._work = asyncio.ensure_future(work)
         try:
-            return await self._work
+            return await task
         except asyncio.CancelledError:
             if self._closing:
                 raise Cancelled("the env was closed in the middle of a reset or a step") from None

@@ -204,6 +204,8 @@ class Cancelled(EnvkitError):
 class NoVerdict(EnvkitError):
     """Raised by `Env.step` where an episode ended without a verdict; `failure` says why. Never a reward of 0."""
 
+    failure: Failure
+
     def __init__(self, failure: Failure | NoVerdict) -> None:
         failure = failure.failure if isinstance(failure, NoVerdict) else failure
         super().__init__(

@@ -16,7 +16,7 @@ from envkit.cli.options import default_concurrency
 from envkit.failure import UserError
 from envkit.report.summary import GroupSummary, summarise
 from envkit.trial.job import Job, JobResult
-from envkit.trial.result import TrialResult, TrialSpec
+from envkit.trial.result import Plugin, TrialResult, TrialSpec
 
 __all__ = ["add_job_options", "check_plugins", "report", "run_job", "table", "why_excluded"]
 
@@ -46,7 +46,9 @@ def check_plugins(specs: Sequence[TrialSpec]) -> None:
     written: every trial would fail of it."""
     seen: set[str] = set()
     for spec in specs:
-        for group, plugin in (("harnesses", spec.harness), ("sandboxes", spec.sandbox), ("policies", spec.policy)):
+        used: list[tuple[plugins.Group, Plugin]]
+        used = [("harnesses", spec.harness), ("sandboxes", spec.sandbox), ("policies", spec.policy)]
+        for group, plugin in used:
             key = f"{group} {plugin.model_dump_json()}"
             if key in seen:
                 continue
