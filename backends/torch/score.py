@@ -24,14 +24,14 @@ def scorer(model: Any, *, temperature: float = 1.0, chunk: int = 1024) -> Callab
     """
     device = next(model.parameters()).device
 
-    @torch.inference_mode()
     def score(ids: IntArray) -> FloatArray:
         row = torch.tensor(ids, dtype=torch.long, device=device)[None]
-        logits = model(input_ids=row).logits[0, :-1]
         out = torch.empty(len(ids) - 1)
-        for start in range(0, len(out), chunk):
-            part = torch.log_softmax(logits[start : start + chunk].float() / temperature, -1)
-            out[start : start + chunk] = part.gather(-1, row[0, start + 1 : start + 1 + chunk, None])[:, 0].cpu()
+        with torch.inference_mode():
+            logits = model(input_ids=row).logits[0, :-1]
+            for start in range(0, len(out), chunk):
+                part = torch.log_softmax(logits[start : start + chunk].float() / temperature, -1)
+                out[start : start + chunk] = part.gather(-1, row[0, start + 1 : start + 1 + chunk, None])[:, 0].cpu()
         scored: FloatArray = out.numpy()
         return scored
 

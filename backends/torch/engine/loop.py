@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from envkit.backends.torch.engine.kv import Arena, Stash, shared_prefix
@@ -124,7 +125,7 @@ class TokenLoop:
 
     # ---- putting work in ----------------------------------------------------------------------------------------
 
-    def check(self, prompt: IntArray) -> None:
+    def check(self, prompt: npt.NDArray[np.signedinteger[Any]]) -> None:
         """Raises `ValueError` for a prompt that can't be continued."""
         if not len(prompt):
             raise ValueError("token_ids must not be empty")
@@ -184,17 +185,17 @@ class TokenLoop:
 
     # ---- one step -----------------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def step(self) -> list[Done]:
-        """One forward pass. Gives the requests that ended."""
-        self._admit()
-        done, self._aborted = self._aborted, []
-        done += self._leave()
-        if self._ready < len(self._rows):
-            self._read_prompts()
-        if self._ready:
-            self._sample()
-        return done + self._leave()
+        """One forward pass (two where prompts end). Gives the requests that ended."""
+        with torch.inference_mode():
+            self._admit()
+            done, self._aborted = self._aborted, []
+            done += self._leave()
+            if self._ready < len(self._rows):
+                self._read_prompts()
+            if self._ready:
+                self._sample()
+            return done + self._leave()
 
     def _admit(self) -> None:
         while self._waiting and len(self._rows) < self._max_rows:

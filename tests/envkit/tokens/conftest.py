@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,12 @@ TOOLS = (
 
 
 def train(vocabulary: int = 3000) -> Any:
-    """A byte-level BPE over this project's own sources, with the control tokens."""
+    """A byte-level BPE over some of the standard library's sources, with the control tokens."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    root = Path(__file__).resolve().parents[3]
-    texts = [p.read_text() for p in sorted((root / "envkit").rglob("*.py"))[:60]]
+    library = Path(argparse.__file__).parent
+    names = ("argparse", "ast", "csv", "datetime", "difflib", "inspect", "pathlib", "shutil", "tarfile", "textwrap")
+    texts = [(library / f"{name}.py").read_text() for name in names if (library / f"{name}.py").exists()]
     texts += [json.dumps(json.loads('{"name": "read", "arguments": {"path": "a.txt"}}')) + "\n\n  \t'\u20ac\u00e4" * 20]
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
