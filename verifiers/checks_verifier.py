@@ -2,17 +2,21 @@
 
 The agent's files are opened only in a confined child process. What is wrong with them fails a criterion and says so;
 what is wrong with the checks, the initial state or ourselves leaves a criterion without a verdict, and the verdict
-without a reward.
+without a reward. Checks that no child can judge (those in words go to a model) are judged beside it, at the same time.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from envkit.deadline import Deadline
 from envkit.failure import Boundary, Failure, FailureKind, UserError
 from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 from envkit.verifiers.run import Subject, judge_all
-from envkit.verifiers.schema import load_checks
+from envkit.verifiers.schema import JudgeCheck, load_checks
 from envkit.verifiers.scoring import verdict_of
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
@@ -53,5 +57,21 @@ class ChecksVerifier:
             MARGIN_S
         )
         subject = Subject.of(request.final, request.final_answer, request.initial)
-        criteria = await judge_all(checks.check, subject, deadline)
-        return verdict_of(criteria, checks.scoring, self.name)
+        inside = [check for check in checks.check if not check.outside]
+        in_words = [check for check in checks.check if isinstance(check, JudgeCheck)]
+        found, (asked, notes) = await asyncio.gather(
+            judge_all(inside, subject, deadline), _ask(in_words, request, deadline)
+        )
+        by_id = {criterion.id: criterion for criterion in (*found, *asked)}
+        return verdict_of([by_id[check.id] for check in checks.check], checks.scoring, self.name, notes)
+
+
+async def _ask(
+    checks: Sequence[JudgeCheck], request: VerifyRequest, deadline: Deadline
+) -> tuple[Sequence[Criterion], dict[str, Any]]:
+    if not checks:
+        return (), {}
+    # Imported when needed: it brings an HTTP client.
+    from envkit.verifiers.judge.request import judge_request
+
+    return await judge_request(checks, request, deadline)

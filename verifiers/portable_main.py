@@ -2,8 +2,8 @@
 
 Reads `/tests/verifier.toml`, the live trees `/filesystem` and `/.apps_data`, `/tests/initial.tar` where checks
 compare with the initial state, and the final answer from `/logs/agent`. Writes `/logs/verifier/reward.json` and
-`criteria.json`, and exits with 0. Without a whole verdict it writes no reward, says why, and exits with 1. The code
-that judges is the same as outside.
+`criteria.json`, and exits with 0. Without a whole verdict it writes no reward, says why, and exits with 1; so where a
+check needs a model or a sandbox. The code that judges is the same as outside.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from envkit.deadline import Deadline
-from envkit.failure import UserError
+from envkit.failure import FailureKind, UserError
 from envkit.office.problem import Problem, Unreadable
 from envkit.verifier import Verdict
 from envkit.verifiers.initial import Needs, from_archive
+from envkit.verifiers.judging import missing
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import verdict_of
@@ -87,10 +88,16 @@ def _verdict(root: Path, timeout_s: float) -> Verdict:
     try:
         _snapshot(root, final)
         subject = Subject(final, answer_of(root / "logs" / "agent"), lambda needs: _initial(tests, needs))
-        criteria = judge_all_sync(checks.check, subject, Deadline.after(timeout_s, "the verifier's time limit"))
+        inside = [check for check in checks.check if not check.outside]
+        found = judge_all_sync(inside, subject, Deadline.after(timeout_s, "the verifier's time limit"))
     finally:
         final.unlink(missing_ok=True)
-    return verdict_of(criteria, checks.scoring, "checks")
+    by_id = {criterion.id: criterion for criterion in found}
+    for check in checks.check:
+        if check.outside:
+            message = f"a check of kind {check.kind!r} needs {check.outside}, which a task's own container has not"
+            by_id[check.id] = missing(check, FailureKind.VERIFIER_ERROR, message)
+    return verdict_of([by_id[check.id] for check in checks.check], checks.scoring, "checks")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,9 +22,9 @@ abs_tol = 0.05
 is_formula = true
 ```
 
-Each kind is a class (`schema_files.py`, `schema_apps.py`); its docstring is the reference of its keys. Every check
-has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information) and `gate` (a failed gate makes
-the reward 0). Everything a check says must hold for it to pass. Unknown keys are errors with a suggestion and the
+Each kind is a class (`schema_files.py`, `schema_apps.py`, `judge/schema.py`); its docstring is the reference of its
+keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information), `gate` (a failed
+gate makes the reward 0) and `primary` (for scoring methods that ask). Everything a check says must hold for it to pass. Unknown keys are errors with a suggestion and the
 line. Used by the checks verifier, by `envkit check` and by task packs.
 """
 
@@ -37,10 +37,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationError, model_validator
 
 from envkit.failure import UserError, did_you_mean
+from envkit.verifiers.judge.schema import JudgeCheck
 from envkit.verifiers.schema_apps import CalendarCheck, ChatCheck, MailCheck, UnchangedCheck
 from envkit.verifiers.schema_files import (
     AnswerCheck,
-    BaseCheck,
     CellCheck,
     CsvCheck,
     DeckCheck,
@@ -54,7 +54,7 @@ from envkit.verifiers.schema_files import (
     TextCheck,
 )
 from envkit.verifiers.toml_lines import line_of
-from envkit.verifiers.values import Spec
+from envkit.verifiers.values import BaseCheck, Spec
 
 __all__ = [
     "KINDS",
@@ -69,6 +69,7 @@ __all__ = [
     "DeckCheck",
     "DocumentCheck",
     "FileCheck",
+    "JudgeCheck",
     "MailCheck",
     "PdfCheck",
     "RangeCheck",
@@ -96,7 +97,8 @@ Check = Annotated[
     | MailCheck
     | ChatCheck
     | CalendarCheck
-    | UnchangedCheck,
+    | UnchangedCheck
+    | JudgeCheck,
     Field(discriminator="kind"),
 ]
 

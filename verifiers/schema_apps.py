@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from envkit.verifiers.schema_files import BaseCheck, TextualCheck
-from envkit.verifiers.values import Alternatives, CellValue, TreePath, TreePattern
+from envkit.verifiers.schema_files import TextualCheck
+from envkit.verifiers.values import Alternatives, BaseCheck, CellValue, TreePath, TreePattern
 
 #: Where a world keeps its mail, chat and calendar.
 MAIL_ROOT, CHAT_ROOT, CALENDAR_ROOT = ".apps_data/mail", ".apps_data/chat", ".apps_data/calendar"

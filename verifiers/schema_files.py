@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from envkit.verifiers.values import (
     Alternatives,
+    BaseCheck,
     CellValue,
     NamesSpec,
     NumberSpec,
@@ -21,13 +22,6 @@ from envkit.verifiers.values import (
     TextRules,
     TreePath,
 )
-
-
-class BaseCheck(Spec):
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    description: str = ""
-    weight: float = Field(default=1.0, ge=0)
-    gate: bool = False
 
 
 class TextualCheck(BaseCheck, TextRules):

@@ -11,13 +11,14 @@ import math
 import posixpath
 import re
 import unicodedata
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "SCALES",
     "Alternatives",
+    "BaseCheck",
     "CellValue",
     "NamesSpec",
     "NumberSpec",
@@ -46,6 +47,26 @@ class Spec(BaseModel):
     """Base of everything written in a verifier.toml: unknown keys are errors, nothing is changed after reading."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+
+class BaseCheck(Spec):
+    """What every check has.
+
+    Attributes:
+        id: Unique within the file.
+        weight: Its share; 0 = for information.
+        gate: Where it fails, the reward is 0.
+        primary: It is the task's main objective, for scoring methods that tell main ones from others.
+        outside: What judges this kind, where that is not the confined child that reads the files.
+    """
+
+    outside: ClassVar[str] = ""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    description: str = ""
+    weight: float = Field(default=1.0, ge=0)
+    gate: bool = False
+    primary: bool = False
 
 
 def _regex(pattern: str) -> str:

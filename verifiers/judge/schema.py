@@ -11,22 +11,21 @@ files = ["/filesystem/reports/*.docx"]
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from envkit.verifiers.values import Spec, TreePattern
+from envkit.verifiers.values import BaseCheck, TreePattern
 
 __all__ = ["JudgeCheck"]
 
 
-class JudgeCheck(Spec):
+class JudgeCheck(BaseCheck):
     """One criterion, judged by the model that the operator configures (`ENVKIT_JUDGE`); tasks choose no model.
 
     Attributes:
         criterion: What must be true, in words. One criterion, one verdict.
         explanation: For the judge: how to read the criterion, what counts and what does not.
-        primary: Whether it is the task's main objective (for scoring methods that tell them apart).
         answer: Show the final answer.
         files: Which files of the final state are shown: `changed` (all that the agent created, modified or moved;
             those that the criterion names come first), `none`, or patterns like `["/filesystem/reports/*.docx"]`.
@@ -35,14 +34,11 @@ class JudgeCheck(Spec):
         scale: `pass_fail`, or `score`: a number from 0 to 1; then `pass_at` is the least that counts as passed.
     """
 
+    outside: ClassVar[str] = "a judge"
+
     kind: Literal["judge"]
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    description: str = ""
-    weight: float = Field(default=1.0, ge=0)
-    gate: bool = False
     criterion: str = Field(min_length=1, max_length=20_000)
     explanation: str = Field(default="", max_length=20_000)
-    primary: bool = False
     answer: bool = True
     files: Literal["changed", "none"] | tuple[TreePattern, ...] = "changed"
     references: tuple[TreePattern, ...] = ()
