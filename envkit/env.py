@@ -147,7 +147,8 @@ class AsyncEnv:
 
         Raises:
             CapabilityError: This sandbox or harness can't do what the task needs; nothing was started.
-            EnvkitError: The sandbox did not start, or the task's set-up failed.
+            EnvkitError: No verifier reads the task's tests (`TASK_INVALID`; nothing was started), the sandbox did not
+                start, or the task's set-up failed.
             DeadlineExceeded: The budget was used up.
         """
         self._disown()
@@ -211,7 +212,8 @@ class AsyncEnv:
         """Does the work of a reset or a step in a task of its own, which `close` can end without ending the caller."""
         task = self._work = asyncio.ensure_future(work)
         try:
-            return await task
+            done: T = await task
+            return done
         except asyncio.CancelledError:
             if self._closing:
                 raise Cancelled("the env was closed in the middle of a reset or a step") from None
@@ -246,6 +248,9 @@ class AsyncEnv:
     async def _reset(self) -> tuple[Observation, dict[str, Any]]:
         self.spec = episode.sandbox_spec(self.task, self.provider, self._labels, self._overrides)
         episode.check_capabilities(self.task, self.harness, self.provider, self.spec)
+        if self.verify:
+            for step in self.task.steps:  # before anybody works on what nobody could judge
+                episode.pick_verifier(self.task, step)
         self._folder().mkdir(parents=True, exist_ok=True)
         with self._timed("world"):
             if self.pack is not None:

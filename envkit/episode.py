@@ -254,8 +254,8 @@ def pick_verifier(task: Task, step: Step) -> Verifier:
             found = kind()
             return found
     raise EnvkitError(
-        f"{task.id}: no registered verifier ({', '.join(plugins.names('verifiers'))}) reads {step.tests_dir}; "
-        "expected a tests/verifier.toml or a tests/test.sh",
+        f"{task.id}: no registered verifier ({', '.join(plugins.names('verifiers'))}) reads "
+        f"{step.tests_dir or 'its tests: it has no tests folder'}; expected a tests/verifier.toml or a tests/test.sh",
         kind=FailureKind.TASK_INVALID,
         boundary=Boundary.VERIFIER,
     )

@@ -151,6 +151,9 @@ class _Outcome(_Record):
             raise ValueError(f"status {self.status} and reward {self.reward} contradict each other")
         if self.reward is not None and not math.isfinite(self.reward):
             raise ValueError(f"the reward is {self.reward}; it must be a finite number")
+        verdict = getattr(self, "verdict", None)
+        if self.reward is not None and verdict is not None and verdict.reward != self.reward:
+            raise ValueError(f"the reward is {self.reward}, but its verdict says {verdict.reward}")
         if self.status in (Status.FAILED, Status.CANCELLED) and self.failure is None:
             raise ValueError(f"status {self.status} needs a failure that says why")
         if self.status is Status.SCORED and self.failure is not None:

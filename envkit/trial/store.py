@@ -19,6 +19,7 @@ gets its name.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -48,6 +49,9 @@ class Damage:
 
     path: Path
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
@@ -117,15 +121,27 @@ def disk_error(error: OSError, path: Path) -> Exception:
     return error
 
 
-def read_record(path: Path, model: type[M], damaged: list[Damage]) -> M | None:
-    """Reads one JSON record; None where it is not there or damaged (appended to `damaged`).
+def read_record(path: Path, model: type[M], damaged: list[Damage], *, trial_id: str | None = None) -> M | None:
+    """Reads one JSON record; None where it is not there or damaged (appended to `damaged`, once).
+
+    Args:
+        trial_id: The trial that it must be of: a record that was copied from another one's folder is damage.
 
     Raises:
         UserError: The record was written by a newer envkit; overwriting it would lose something.
     """
+
+    def damage(reason: str) -> None:
+        found = Damage(path, reason)
+        if found not in damaged:
+            damaged.append(found)
+
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
+        return None
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        damage(error.strerror or str(error))
         return None
     try:
         value = json.loads(raw)
@@ -134,10 +150,17 @@ def read_record(path: Path, model: type[M], damaged: list[Damage]) -> M | None:
             raise UserError(
                 f"{path} has schema version {version}; this envkit reads up to {SCHEMA_VERSION}: use a newer envkit"
             )
-        return model.model_validate_json(raw)
-    except (ValueError, ValidationError, RecursionError) as error:
-        damaged.append(Damage(path, str(error).splitlines()[0] if str(error) else type(error).__name__))
+        record = model.model_validate_json(raw)
+    except ValidationError as error:
+        damage("; ".join(f"{'.'.join(map(str, e['loc'])) or 'record'}: {e['msg']}" for e in error.errors()[:3]))
         return None
+    except (ValueError, RecursionError) as error:
+        damage(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return None
+    if trial_id is not None and getattr(record, "trial_id", None) != trial_id:
+        damage(f"it is the record of another trial, {getattr(record, 'trial_id', None)}")
+        return None
+    return record
 
 
 class AttemptStore:
@@ -204,6 +227,15 @@ class RunStore:
             ) from error
         if not isinstance(plan, dict) or not isinstance(plan.get("trials"), list):
             raise UserError(f"{path} is not a plan of ours (no list 'trials'): use another folder")
+        for number, spec in enumerate(plan["trials"]):
+            try:
+                TrialSpec.model_validate(spec)
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise UserError(
+                    f"{path} is not a plan that this envkit reads: trial {number + 1}: "
+                    f"{'.'.join(map(str, first['loc'])) or 'spec'}: {first['msg']}. Use another folder"
+                ) from error
         return plan
 
     def scrubbed(self, value: Any) -> Any:
@@ -223,7 +255,7 @@ class RunStore:
         found = []
         for number in self._attempt_numbers(trial_id):
             path = self.trial_folder(trial_id) / f"attempt-{number}" / "result.json"
-            record = read_record(path, AttemptResult, self.damaged)
+            record = read_record(path, AttemptResult, self.damaged, trial_id=trial_id)
             if record is not None:
                 found.append(record)
         return found
@@ -236,21 +268,23 @@ class RunStore:
         """Removes the final states that killed attempts left beside their logs: large, and nothing reads them."""
         for number in self._attempt_numbers(trial_id):
             for name in ("final.tar", "final.partial"):
-                (self.trial_folder(trial_id) / f"attempt-{number}" / "logs" / name).unlink(missing_ok=True)
+                with contextlib.suppress(NotADirectoryError):
+                    (self.trial_folder(trial_id) / f"attempt-{number}" / "logs" / name).unlink(missing_ok=True)
 
     def _attempt_numbers(self, trial_id: str) -> list[int]:
         try:
             names = os.listdir(self.trial_folder(trial_id))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(int(n[8:]) for n in names if n.startswith("attempt-") and n[8:].isdigit())
 
     def read_attempt(self, trial_id: str, number: int) -> AttemptResult | None:
         path = self.trial_folder(trial_id) / f"attempt-{number}" / "result.json"
-        return read_record(path, AttemptResult, self.damaged)
+        return read_record(path, AttemptResult, self.damaged, trial_id=trial_id)
 
     def read_trial(self, trial_id: str) -> TrialResult | None:
-        return read_record(self.trial_folder(trial_id) / "result.json", TrialResult, self.damaged)
+        path = self.trial_folder(trial_id) / "result.json"
+        return read_record(path, TrialResult, self.damaged, trial_id=trial_id)
 
     def write_trial(self, result: TrialResult) -> None:
         """Writes the trial's record, then its line for live views."""

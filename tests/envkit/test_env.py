@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from envkit.env import AsyncEnv
-from envkit.failure import CapabilityError, DeadlineExceeded, FailureKind, NoVerdict, SandboxDied, UserError, capture
+from envkit.failure import (
+    CapabilityError,
+    DeadlineExceeded,
+    EnvkitError,
+    FailureKind,
+    NoVerdict,
+    SandboxDied,
+    UserError,
+    capture,
+)
 from envkit.harness import Limits
 from envkit.harnesses.opencode import OpenCodeHarness
 from envkit.messages import AssistantMessage, StopReason, ToolCall
@@ -170,7 +179,7 @@ async def test_a_daemon_of_the_agents_is_dead_before_verification(env: AsyncEnv)
     await env.reset()
     await env.step(
         bash(
-            "nohup setsid bash -c 'while true; do echo \"total: 6\" > /filesystem/report.txt;"
+            'nohup setsid bash -c \'while true; do echo "total: 6" > /filesystem/report.txt;'
             " rm -f /filesystem/report.txt; sleep 0.01; done' >/dev/null 2>&1 & echo started"
         )
     )
@@ -294,4 +303,16 @@ async def test_a_failed_gate_skips_the_remaining_steps(tmp_path: Path) -> None:
     await env.reset()
     observation, reward, terminated, *_ = await env.step("7")
     assert (observation, reward, terminated) == (None, 0.0, True)
+    await env.close()
+
+
+async def test_a_task_that_nothing_could_judge_starts_nothing(tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack")
+    for file in (tmp_path / "pack" / "sum" / "tests").iterdir():
+        file.unlink()
+    env = make(pack)
+    with pytest.raises(EnvkitError, match=r"tests/verifier.toml or a tests/test.sh") as caught:
+        await env.reset()
+    assert caught.value.kind is FailureKind.TASK_INVALID
+    assert (env.sandbox, env.timings) == (None, {})
     await env.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,7 @@ def test_fewer_or_more_trials_are_another_plan(tmp_path: Path) -> None:
 
 
 def test_two_policies_that_differ_in_options_only_are_one_plan(tmp_path: Path) -> None:
-    both = [
-        TrialSpec(task="pack/a", policy=Plugin(name="chat", options={"model": model})) for model in ("m", "n")
-    ]
+    both = [TrialSpec(task="pack/a", policy=Plugin(name="chat", options={"model": model})) for model in ("m", "n")]
     check_plan(RunStore(tmp_path), both, {})
     assert check_plan(RunStore(tmp_path), both[::-1], {}) is True
 
@@ -135,3 +134,61 @@ def test_a_torn_record_is_reported_and_runs_again(tmp_path: Path) -> None:
     kept, to_run = open_work(store, specs, Rerun.RETRIABLE)
     assert (kept, to_run) == ([], specs)
     assert len(store.damaged) == 2
+
+
+def test_a_record_copied_from_another_trial_is_damage_and_runs_again(tmp_path: Path) -> None:
+    store, (first, second, *_) = RunStore(tmp_path), plan()
+    record(store, first, **SCORED)
+    record(store, second, **SCORED)
+    for name in ("result.json", "attempt-1/result.json"):
+        (store.trial_folder(second.trial_id) / name).write_bytes(
+            (store.trial_folder(first.trial_id) / name).read_bytes()
+        )
+    again = RunStore(tmp_path)
+    kept, to_run = open_work(again, [first, second], Rerun.RETRIABLE)
+    assert [r.trial_id for r in kept] == [first.trial_id]
+    assert to_run == [second]
+    assert all("another trial" in str(damage) for damage in again.damaged)
+
+
+def test_an_edited_reward_contradicts_its_verdict(tmp_path: Path) -> None:
+    store, (spec, *_) = RunStore(tmp_path), plan()
+    record(store, spec, **SCORED)
+    path = store.trial_folder(spec.trial_id) / "result.json"
+    path.write_text(path.read_text().replace('"reward":0.0,', '"reward":1.0,', 1))
+    again = RunStore(tmp_path)
+    (kept,), to_run = open_work(again, [spec], Rerun.RETRIABLE)
+    assert (kept.reward, to_run) == (0.0, [])  # from the attempt's own record
+    (damage,) = again.damaged
+    assert str(damage).startswith(str(path))
+    assert "its verdict says 0.0" in str(damage)
+
+
+def test_folders_and_files_that_took_each_others_place_are_damage(tmp_path: Path) -> None:
+    store, specs = RunStore(tmp_path), plan()
+    for spec in specs:
+        record(store, spec, **SCORED)
+    one, two, three = (store.trial_folder(spec.trial_id) for spec in specs)
+    (one / "result.json").unlink()
+    (one / "result.json").mkdir()
+    (two / "attempt-7").touch()
+    (two / "result.json").unlink()
+    shutil.rmtree(three)
+    three.touch()
+    again = RunStore(tmp_path)
+    open_work(again, specs[1:], Rerun.RETRIABLE)
+    assert again.read_trial(specs[0].trial_id) is None
+    assert again.next_attempt(specs[1].trial_id) == 8
+    again.drop_snapshots(specs[1].trial_id)
+    assert {damage.path for damage in again.damaged} == {
+        one / "result.json",
+        two / "attempt-7" / "result.json",
+        three / "result.json",
+    }
+
+
+@pytest.mark.parametrize("trials", ["[1, 2, 3]", '[{"task": "a"}]', "[null]"])
+def test_a_plan_of_something_else_is_refused_in_words(tmp_path: Path, trials: str) -> None:
+    (tmp_path / "job.json").write_text(f'{{"trials": {trials}}}')
+    with pytest.raises(UserError, match="not a plan"):
+        check_plan(RunStore(tmp_path), plan(), {})
