@@ -8,12 +8,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-opencode lint typecheck clean
+.PHONY: help install quickstart test test-slow test-opencode test-torch lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
 	@echo "make test         install, then run the fast tests"
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
+	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
 install: $(VENV)/.installed
@@ -46,6 +47,13 @@ test-slow: install
 
 test-opencode: install
 	$(BIN)/python -m pytest -m opencode
+
+# The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
+test-torch: install
+	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip install torch==2.13.0
+	.venv-torch/bin/python -m pip install -e '.[torch,dev]'
+	.venv-torch/bin/python -m pytest -m tokens
 
 lint: install
 	$(BIN)/ruff check .
