@@ -17,7 +17,7 @@ from envkit.failure import Boundary, Failure, FailureKind, UserError
 from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
 from envkit.verifiers.run import Subject, judge_all
 from envkit.verifiers.schema import JudgeCheck, load_checks
-from envkit.verifiers.scoring import verdict_of
+from envkit.verifiers.scoring import Scoring, verdict_of
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
 
@@ -63,7 +63,7 @@ class ChecksVerifier:
             judge_all(inside, subject, deadline), _ask(in_words, request, deadline)
         )
         by_id = {criterion.id: criterion for criterion in (*found, *asked)}
-        return verdict_of([by_id[check.id] for check in checks.check], checks.scoring, self.name, notes)
+        return verdict_of([by_id[check.id] for check in checks.check], Scoring.of(checks), self.name, notes)
 
 
 async def _ask(

@@ -26,7 +26,7 @@ from envkit.verifiers.initial import Needs, from_archive
 from envkit.verifiers.judging import missing
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
-from envkit.verifiers.scoring import verdict_of
+from envkit.verifiers.scoring import Scoring, verdict_of
 from envkit.verifiers.tree import ROOTS, MemoryTree
 
 __all__ = ["answer_of", "main"]
@@ -97,7 +97,7 @@ def _verdict(root: Path, timeout_s: float) -> Verdict:
         if check.outside:
             message = f"a check of kind {check.kind!r} needs {check.outside}, which a task's own container has not"
             by_id[check.id] = missing(check, FailureKind.VERIFIER_ERROR, message)
-    return verdict_of([by_id[check.id] for check in checks.check], checks.scoring, "checks")
+    return verdict_of([by_id[check.id] for check in checks.check], Scoring.of(checks), "checks")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

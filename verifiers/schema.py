@@ -2,7 +2,7 @@
 
 ```toml
 schema_version = "1"
-scoring = "weighted_mean"           # or "all_or_nothing"
+scoring = "weighted_mean"           # or "all_or_nothing", or a method of scoring_methods.py, with [options]
 
 [[check]]
 id = "revenue"
@@ -24,8 +24,9 @@ is_formula = true
 
 Each kind is a class (`schema_files.py`, `schema_apps.py`, `judge/schema.py`); its docstring is the reference of its
 keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information), `gate` (a failed
-gate makes the reward 0) and `primary` (for scoring methods that ask). Everything a check says must hold for it to pass. Unknown keys are errors with a suggestion and the
-line. Used by the checks verifier, by `envkit check` and by task packs.
+gate makes the reward 0), and what scoring methods ask (`values.BaseCheck`). Everything a check says must hold for it to
+pass. Unknown keys are errors with a suggestion and the line. Used by the checks verifier, by `envkit check` and by task
+packs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from envkit.failure import UserError, did_you_mean
 from envkit.verifiers.judge.schema import JudgeCheck
@@ -53,6 +54,8 @@ from envkit.verifiers.schema_files import (
     TableCell,
     TextCheck,
 )
+from envkit.verifiers.scoring import OWN_METHODS
+from envkit.verifiers.scoring_methods import METHODS, score_with
 from envkit.verifiers.toml_lines import line_of
 from envkit.verifiers.values import BaseCheck, Spec
 
@@ -114,13 +117,24 @@ class Checks(Spec):
     Attributes:
         schema_version: "1".
         scoring: `weighted_mean`: the sum of weight x score over the sum of weights. `all_or_nothing`: 1 when every
-            check with weight passed, else 0. With both, a failed gate makes the reward 0.
+            check with weight passed, else 0. Or a method of `scoring_methods.METHODS` over the checks with weight.
+            With each, a failed gate makes the reward 0.
+        options: The method's options; our own two have none.
         check: At least one check that counts (weight > 0 or a gate).
     """
 
     schema_version: Literal["1"]
-    scoring: Literal["weighted_mean", "all_or_nothing"] = "weighted_mean"
+    scoring: str = "weighted_mean"
+    options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[Check, ...] = Field(min_length=1)
+
+    @field_validator("scoring")
+    @classmethod
+    def _known_method(cls, name: str) -> str:
+        known = (*OWN_METHODS, *METHODS)
+        if name not in known:
+            raise ValueError(f"unknown scoring {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+        return name
 
     @model_validator(mode="after")
     def _sound(self) -> Checks:
@@ -131,6 +145,13 @@ class Checks(Spec):
             seen.add(check.id)
         if not any(check.weight > 0 for check in self.check):
             raise ValueError("at least one check must have a weight above 0")
+        if self.scoring in METHODS:
+            try:
+                score_with(self.scoring, (), self.options)
+            except UserError as error:
+                raise ValueError(str(error)) from error
+        elif self.options:
+            raise ValueError(f"scoring {self.scoring!r} has no options, found {', '.join(self.options)}")
         return self
 
 

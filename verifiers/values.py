@@ -11,7 +11,7 @@ import math
 import posixpath
 import re
 import unicodedata
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -57,6 +57,10 @@ class BaseCheck(Spec):
         weight: Its share; 0 = for information.
         gate: Where it fails, the reward is 0.
         primary: It is the task's main objective, for scoring methods that tell main ones from others.
+        difficulty: `Low`, `Medium` or `High`, for `difficulty_weighted_average`.
+        tags: For `deep_research_weighted_average_with_gates`: `Expert Assessment`, `Gate: ...`.
+        hurdle: Without it nothing counts, for `ace_criterion_score`.
+        universal: It applies to a whole world and not to this task alone, for methods that tell these apart.
         outside: What judges this kind, where that is not the confined child that reads the files.
     """
 
@@ -67,6 +71,21 @@ class BaseCheck(Spec):
     weight: float = Field(default=1.0, ge=0)
     gate: bool = False
     primary: bool = False
+    difficulty: Literal["Low", "Medium", "High"] | None = None
+    tags: tuple[str, ...] = ()
+    hurdle: bool = False
+    universal: bool = False
+
+    @property
+    def graded(self) -> dict[str, Any]:
+        """What scoring methods ask about a criterion, as attributes of `scoring_methods.Graded`."""
+        return {
+            "primary": self.primary,
+            "difficulty": self.difficulty,
+            "tags": frozenset(self.tags),
+            "hurdle": self.hurdle,
+            "universal": self.universal,
+        }
 
 
 def _regex(pattern: str) -> str:
