@@ -109,7 +109,8 @@ def compare_blocks(
         [_key(b) for b in first],
         [_key(b) for b in second],
         similarity=_similarity(first, second),
-        threshold=0.45,
+        # Inside of something small, what stands where something stood is that, rewritten.
+        threshold=0.45 if noun == "paragraph" and not depth else 0.0,
         coarser=[([f(b) for b in first], [f(b) for b in second]) for f in (_words, _drawn, _blank)],
         movable=_moves,
     )
@@ -185,6 +186,7 @@ def _ordinals(
 ) -> Iterator[Finding]:
     """Numbers of lists that changed for another reason than that items came or went: a list that starts afresh or goes
     on. Told once, where it happens."""
+    pairs = [(i, j) for i, j in pairs if _counts_alike(first[i], second[j])]
     partners = (dict(pairs), {j: i for i, j in pairs})
     adjusted = [_adjusted(blocks, partners[side]) for side, blocks in enumerate((first, second))]
     offset: dict[tuple[int, int], int] = {}
@@ -201,6 +203,11 @@ def _ordinals(
             if shift and a.list == b.list:
                 place = Place(places[0][i], places[1][j], noun)
                 yield place.changed(f"{noun}.number", a.list.label, b.list.label)
+
+
+def _counts_alike(a: Block, b: Block) -> bool:
+    """An item that left its list, or went to one of another kind, is one that its neighbours count without."""
+    return isinstance(a, Paragraph) and isinstance(b, Paragraph) and a.list == b.list
 
 
 def _adjusted(blocks: Sequence[Block], paired: dict[int, int]) -> dict[int, int]:

@@ -93,7 +93,10 @@ def _comments(before: Sequence[Comment], after: Sequence[Comment], scene: Scene)
         [key(c) for c in before],
         [key(c) for c in after],
         similarity=lambda i, j: alikeness(before[i].text, after[j].text),
-        coarser=[([c.text or None for c in before], [c.text or None for c in after])],
+        coarser=[
+            ([c.text or None for c in before], [c.text or None for c in after]),
+            ([_spot(c) for c in before], [_spot(c) for c in after]),
+        ],
     )
     for i, j in found.pairs:
         a, b, place = before[i], after[j], Place(f"comment {i + 1}", f"comment {j + 1}")
@@ -110,6 +113,11 @@ def _comments(before: Sequence[Comment], after: Sequence[Comment], scene: Scene)
             yield place.changed("comment.resolved", str(a.resolved), str(b.resolved))
     yield from _alone("comment", before, found.removed, scene.gone[0], Change.REMOVED, _comment)
     yield from _alone("comment", after, found.added, scene.gone[1], Change.ADDED, _comment)
+
+
+def _spot(comment: Comment) -> tuple[str, str] | None:
+    """A comment of the same person about the same words is that comment, rewritten."""
+    return (comment.author, comment.anchor) if comment.anchor.strip() and not comment.reply_to else None
 
 
 def _comment(comment: Comment) -> str:
@@ -144,9 +152,12 @@ def _bookmarks(before: Document, after: Document, scene: Scene) -> Iterator[Find
             one, gone = (a, scene.gone[0]) if b is None else (b, scene.gone[1])
             if one is not None and one.paragraph not in gone:
                 yield place.changed("bookmark", None if a is None else shortened(a.text), b and shortened(b.text))
-        elif a.text.strip() != b.text.strip():
-            if a.paragraph not in scene.edited[0] and b.paragraph not in scene.edited[1]:
-                yield place.changed("bookmark.text", *excerpts(a.text, b.text))
+        elif (
+            a.text.strip() != b.text.strip()
+            and a.paragraph not in scene.edited[0]
+            and b.paragraph not in scene.edited[1]
+        ):
+            yield place.changed("bookmark.text", *excerpts(a.text, b.text))
 
 
 # --- sections, headers and footers ---

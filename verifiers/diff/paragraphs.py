@@ -123,10 +123,12 @@ def compare_paragraphs(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -
     noun = place.noun
     if style_name(a.style) != style_name(b.style):
         yield place.changed(f"{noun}.style", a.style, b.style)
-    elif a.level != b.level:
-        yield place.changed(f"{noun}.level", _level(a), _level(b))
-    if a.list != b.list:
-        yield place.changed(f"{noun}.list", _item(a.list) or "none", _item(b.list) or "none")
+    else:
+        # A style brings its level and its list along.
+        if a.level != b.level:
+            yield place.changed(f"{noun}.level", _level(a), _level(b))
+        if a.list != b.list:
+            yield place.changed(f"{noun}.list", _item(a.list) or "none", _item(b.list) or "none")
     yield from _layouts(a, b, place, scene)
     yield from _looks(a, b, place, scene)
     yield from _sequences("link", _links(a), _links(b), place)

@@ -5,6 +5,7 @@ Everything here is symmetric, as the mirror guarantee of the diff needs. Used by
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -66,4 +67,9 @@ def excerpts(a: str, b: str, length: int = SHOWN) -> tuple[str, str]:
 
 def typography_only(a: str, b: str) -> bool:
     """Whether two texts differ only in the kind of their blanks, quotes and dashes."""
-    return " ".join(a.translate(_FOLDS).split()) == " ".join(b.translate(_FOLDS).split())
+    return _folded(a) == _folded(b)
+
+
+def _folded(text: str) -> str:
+    """Kinds of blanks, quotes and dashes as one; tabs and breaks stay, they are more than typography."""
+    return re.sub(" +", " ", text.translate(_FOLDS)).strip(" ")
