@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "one trial, with its transcript and verdict",
     "eval": "many trials: policies on tasks, with a table of results",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
+    "regrade": "judge the stored trials of a run anew, and compare the rewards",
     "doctor": "what this machine can run, and what to install for the rest",
     "gc": "remove what dead runs left behind",
 }

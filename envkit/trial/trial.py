@@ -96,7 +96,13 @@ class _Attempt:
         self._store.create()
         try:
             try:
-                await self._episode()
+                try:
+                    await self._episode()
+                except EnvkitError:
+                    # The work may be there though nobody could judge it: then it can be regraded.
+                    if self._task is not None and len(self._task.steps) == 1:
+                        self._keep_artifacts()
+                    raise
                 self._keep_artifacts()
             finally:
                 await self._close()

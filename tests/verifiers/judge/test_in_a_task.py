@@ -84,7 +84,7 @@ async def test_typed_checks_and_criteria_in_words_are_one_verdict(trial, tmp_pat
 
 @pytest.mark.parametrize("trouble", ["down", "not configured"])
 async def test_a_judge_that_is_down_leaves_bounds_and_no_reward(  # type: ignore[no-untyped-def]
-    trial, trouble: str
+    trial, trouble: str, tmp_path: Path
 ) -> None:
     async with FakeOpenAI(error(500, "oops")) as server:
         result = await trial("nowhere" if trouble == "not configured" else server.url)
@@ -92,6 +92,8 @@ async def test_a_judge_that_is_down_leaves_bounds_and_no_reward(  # type: ignore
     assert (result.lower, result.upper) == (0.25, 1.0)
     assert {failure.kind for failure in result.missing} == {FailureKind.JUDGE_UNREACHABLE}
     assert [c.outcome for c in result.verdict.criteria] == [Outcome.MISSING, Outcome.PASSED, Outcome.MISSING]
+    # The work is kept, so that it can be judged when somebody is there to judge it.
+    assert (tmp_path / "attempt-1" / "artifacts" / "manifest.json").is_file()
 
 
 def test_a_task_s_own_container_has_no_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
