@@ -201,7 +201,11 @@ def _comments(before: Sequence[SlideComment], after: Sequence[SlideComment], pla
         [(c.text, c.author, c.reply_to) for c in before],
         [(c.text, c.author, c.reply_to) for c in after],
         similarity=lambda i, j: alikeness(before[i].text, after[j].text),
-        coarser=[([c.text or None for c in before], [c.text or None for c in after])],
+        # Of one person on one slide, what stands where a comment stood is that comment, rewritten.
+        coarser=[
+            ([c.text or None for c in before], [c.text or None for c in after]),
+            ([(c.author, bool(c.reply_to)) for c in before], [(c.author, bool(c.reply_to)) for c in after]),
+        ],
     )
     for i, j in found.pairs:
         a, b = before[i], after[j]

@@ -160,7 +160,7 @@ def _paragraph(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) ->
         yield place.changed(f"{noun}.level", str(a.level + 1), str(b.level + 1))
     if a.align != b.align:
         yield place.changed(f"{noun}.align", a.align, b.align)
-    if a.bullet != b.bullet:
+    if a.bullet != b.bullet and a.level == b.level:
         yield place.changed(f"{noun}.bullet", a.bullet or "none", b.bullet or "none")
     yield from _looks(a, b, place, noun)
     ours, theirs = ([r for r in p.runs if r.link] for p in (a, b))
@@ -173,7 +173,11 @@ def _looks(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) -> Ite
     found: dict[tuple[tuple[str, Any, Any], ...], list[tuple[str, str]]] = {}
     for left, right, x, y in _common(a, b):
         if left.strip():
-            changes = format_changes(x.format, y.format, _LINK_LOOK if x.link or y.link else ())
+            ignore = _LINK_LOOK if x.link or y.link else ()
+            if a.level != b.level:
+                # Another level brings its size, colour and bullet along.
+                ignore = (*ignore, "size", "colour")
+            changes = format_changes(x.format, y.format, ignore)
             if changes:
                 key = tuple((name, *values) for name, values in sorted(changes.items()))
                 found.setdefault(key, []).append((left, right))
