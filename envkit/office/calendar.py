@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text
 
-__all__ = ["Event", "read_calendar"]
+__all__ = ["Calendar", "Event", "read_calendar", "read_calendar_file"]
 
 When = dt.datetime | dt.date
+_KINDS = {"VEVENT": "event", "VTODO": "todo"}
 _DURATION = re.compile(r"^([+-])?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$")
 
 
@@ -25,7 +26,9 @@ _DURATION = re.compile(r"^([+-])?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M
 class Event:
     """One event. `start` and `end` are datetimes, or dates for an all-day event (`end` exclusive, as in the file).
 
-    `zone` is the TZID written at the start, `UTC` for a time in UTC, "" for a floating one.
+    `zone` is the TZID written at the start, `UTC` for a time in UTC, "" for a floating one. `kind` is `event` or
+    `todo` (whose `end` is when it is due); `answers` are attendees with what they answered; `alarms` when and how they
+    ring; `exceptions` the dates left out of a series, `instance` the one of it that this stands for.
     """
 
     uid: str
@@ -39,10 +42,29 @@ class Event:
     organizer: str
     recurrence: str
     status: str
+    kind: str = "event"
+    answers: tuple[tuple[str, str], ...] = ()
+    alarms: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+    instance: str = ""
+    busy: bool = True
+    privacy: str = ""
+    url: str = ""
+    priority: str = ""
 
     @property
     def cancelled(self) -> bool:
         return self.status.upper() == "CANCELLED"
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """A calendar file: its name, and everything in it."""
+
+    name: str
+    events: tuple[Event, ...]
+    todos: tuple[Event, ...] = ()
 
 
 @dataclass
@@ -50,6 +72,7 @@ class _Lines:
     """One component's properties while it is read: name -> (parameters, value) in order."""
 
     properties: list[tuple[str, dict[str, str], str]] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
 
     def first(self, name: str) -> tuple[dict[str, str], str] | None:
         return next(((p, v) for n, p, v in self.properties if n == name), None)
@@ -60,31 +83,47 @@ class _Lines:
 
 
 def read_calendar(data: bytes) -> tuple[Event, ...]:
+    """The events of an ics file. Raises `Unreadable`."""
+    return read_calendar_file(data).events
+
+
+def read_calendar_file(data: bytes) -> Calendar:
     """Reads an ics file. Raises `Unreadable`."""
     text = decode_text(data)
     if "BEGIN:VCALENDAR" not in text[:4096].upper():
         raise Unreadable(Problem.NOT_THIS_FORMAT, "it is no calendar: BEGIN:VCALENDAR is missing")
     stack: list[str] = []
     current: _Lines | None = None
-    events: list[Event] = []
+    alarm = _Lines()
+    found: list[Event] = []
+    calendar = ""
     for line in _unfolded(text):
         name, parameters, value = _property(line)
         if name == "BEGIN":
             stack.append(value.strip().upper())
-            if stack[-1] == "VEVENT":
+            if stack[-1] in _KINDS:
                 current = _Lines()
+            elif stack[-1] == "VALARM":
+                alarm = _Lines()
         elif name == "END":
             kind = value.strip().upper()
             if not stack or stack.pop() != kind:
                 raise Unreadable(Problem.CORRUPT, f"END:{kind} closes nothing that is open")
-            if kind == "VEVENT" and current is not None:
-                events.append(_event(current))
+            if kind in _KINDS and current is not None:
+                found.append(_event(current, _KINDS[kind]))
                 current = None
-        elif current is not None and stack and stack[-1] == "VEVENT":
+            elif kind == "VALARM" and current is not None:
+                current.alarms.append(" ".join(filter(None, (alarm.text("ACTION").upper(), alarm.text("TRIGGER")))))
+        elif current is not None and stack and stack[-1] in _KINDS:
             current.properties.append((name, parameters, value))
+        elif stack and stack[-1] == "VALARM":
+            alarm.properties.append((name, parameters, value))
+        elif name == "X-WR-CALNAME":
+            calendar = _unescape(value)
     if stack:
         raise Unreadable(Problem.CORRUPT, f"BEGIN:{stack[-1]} is never closed; the file may be cut off")
-    return tuple(events)
+    events, todos = ([e for e in found if e.kind == kind] for kind in ("event", "todo"))
+    return Calendar(calendar, tuple(events), tuple(todos))
 
 
 def _unfolded(text: str) -> Iterator[str]:
@@ -118,9 +157,9 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda m: "\n" if m[1] in "nN" else m[1], text)
 
 
-def _event(lines: _Lines) -> Event:
+def _event(lines: _Lines, kind: str = "event") -> Event:
     start, zone = _when(lines.first("DTSTART"))
-    end, _ = _when(lines.first("DTEND"))
+    end, _ = _when(lines.first("DTEND" if kind == "event" else "DUE"))
     duration = lines.first("DURATION")
     if end is None and start is not None and duration is not None:
         end = _plus(start, duration[1])
@@ -138,9 +177,21 @@ def _event(lines: _Lines) -> Event:
         description=lines.text("DESCRIPTION"),
         attendees=tuple(a for a in attendees if a),
         organizer=_address(organizer[1]) if organizer else "",
-        recurrence=lines.text("RRULE"),
+        recurrence=";".join(sorted(lines.text("RRULE").upper().split(";"))),
         status=lines.text("STATUS"),
-    )
+        kind=kind,
+        answers=tuple(sorted((_address(v), p["PARTSTAT"].upper()) for n, p, v in lines.properties
+                             if n == "ATTENDEE" and p.get("PARTSTAT", "NEEDS-ACTION").upper() != "NEEDS-ACTION")),
+        alarms=tuple(sorted(lines.alarms)),
+        categories=tuple(sorted({c.strip() for n, _, v in lines.properties if n == "CATEGORIES"
+                                 for c in _unescape(v).split(",") if c.strip()})),
+        exceptions=tuple(sorted(d.strip() for n, _, v in lines.properties if n == "EXDATE" for d in v.split(","))),
+        instance=(lines.first("RECURRENCE-ID") or ({}, ""))[1].strip(),
+        busy=lines.text("TRANSP").upper() != "TRANSPARENT",
+        privacy="" if lines.text("CLASS").upper() == "PUBLIC" else lines.text("CLASS").upper(),
+        url=lines.text("URL"),
+        priority="" if lines.text("PRIORITY") == "0" else lines.text("PRIORITY"),
+    )  # fmt: skip
 
 
 def _address(value: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text
 
-__all__ = ["Channel", "ChatMessage", "read_chat"]
+__all__ = ["Channel", "ChatMessage", "chat_messages", "read_chat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class ChatMessage:
     sender_email: str
     text: str
     created: str
+    attachments: tuple[str, ...] = ()
+    reactions: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,31 @@ def _message(item: dict[str, Any]) -> ChatMessage:
         sender_email=_text(creator.get("email")).lower(),
         text=_text(item.get("text")),
         created=_text(item.get("created_date")),
+        attachments=tuple(
+            _text(file.get("original_name") or file.get("export_name")) for file in _list(item.get("attached_files"))
+        ),
+        reactions=_reactions(item),
     )
+
+
+def _reactions(item: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    out: dict[str, int] = {}
+    for reaction in _list(item.get("reactions")):
+        emoji = reaction.get("emoji")
+        name = _text(emoji.get("unicode")) if isinstance(emoji, dict) else _text(emoji)
+        people = reaction.get("reactor_emails")
+        out[name] = out.get(name, 0) + (len(people) if isinstance(people, list) else 1)
+    return tuple(sorted(out.items()))
+
+
+def chat_messages(value: Any) -> tuple[ChatMessage, ...] | None:
+    """The messages of the content of a `messages.json`; None when a JSON value is something else."""
+    if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
+        return None
+    held = _list(value["messages"])
+    if len(held) != len(value["messages"]) or not all("text" in m or "message_id" in m for m in held):
+        return None
+    return tuple(_message(m) for m in held if not _deleted(m))
 
 
 def _deleted(item: dict[str, Any]) -> bool:

@@ -10,24 +10,40 @@ import email
 import email.errors
 import email.header
 import email.utils
+import hashlib
 import html
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message as RawMessage
 
 from envkit.office.problem import Problem, Unreadable
+from envkit.office.table import decode_text
 
-__all__ = ["Message", "html_to_text", "parse_addresses", "read_mbox", "read_message"]
+__all__ = ["Message", "Part", "html_to_text", "parse_addresses", "read_eml", "read_mbox", "read_message"]
 
 _FROM_LINE = re.compile(rb"(?:\A|(?<=\n)\r?\n)(?=From [^\r\n]*\r?\n[!-9;-~]+:)")
 MAX_MESSAGES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A file that a message carries. `inline`: shown in its text, not offered as an attachment."""
+
+    name: str
+    kind: str
+    sha256: str
+    data: bytes
+    inline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message. Addresses are bare and in lower case; `attachments` are names or paths as written.
 
-    `declared` holds the attachments that are only named in a header, so that their files must exist elsewhere.
+    `declared` holds the attachments that are only named in a header, so that their files must exist elsewhere; `parts`
+    the contents of those that are in the message. `names` are the display names of the addresses above. `body` is the
+    plain text, else the text of the HTML; `rich` the text of the HTML beside a plain one.
     """
 
     message_id: str
@@ -43,6 +59,12 @@ class Message:
     in_reply_to: str
     thread_id: str
     content: bytes
+    reply_to: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+    importance: str = ""
+    references: tuple[str, ...] = ()
+    rich: str = ""
+    parts: tuple[Part, ...] = ()
 
     @property
     def recipients(self) -> frozenset[str]:
@@ -75,8 +97,20 @@ def read_mbox(data: bytes) -> tuple[Message, ...]:
     return tuple(out)
 
 
+def read_eml(data: bytes) -> Message:
+    """Reads an eml file, UTF-16 ones too. Raises `Unreadable` for what is no message."""
+    if not data.strip():
+        raise Unreadable(Problem.EMPTY, "it holds nothing")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        data = decode_text(data).encode()
+    message = read_message(data.removeprefix(b"\xef\xbb\xbf").lstrip())
+    if not re.match(rb"[!-9;-~]+:|From ", data.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        raise Unreadable(Problem.NOT_THIS_FORMAT, f"it is no message: it begins with {data[:20]!r}, not with a header")
+    return message
+
+
 def read_message(content: bytes) -> Message:
-    """Reads one message (an eml file). Never raises for odd headers: what can't be decoded is kept as it is."""
+    """Reads one message. Never raises for odd headers: what can't be decoded is kept as it is."""
     # The modern policy would decode headers by itself, at ten times the cost, and raises on some malformed ones.
     message = email.message_from_bytes(content)
     real = tuple(name for part in message.walk() if (name := _attachment_name(part)))
@@ -95,7 +129,48 @@ def read_message(content: bytes) -> Message:
         in_reply_to=_header(message, "In-Reply-To").strip(),
         thread_id=_header(message, "X-Thread-ID").strip(),
         content=content,
+        reply_to=parse_addresses(_raw(message, "Reply-To")),
+        names=_names(message),
+        importance=_importance(message),
+        references=tuple(_raw(message, "References").split()),
+        rich=_texts(message)[1],
+        parts=tuple(_parts(message)),
     )
+
+
+def _names(message: RawMessage) -> tuple[tuple[str, str], ...]:
+    """Address and display name, for those that have one, sorted."""
+    written = ", ".join(filter(None, (_raw(message, name) for name in ("From", "To", "Cc", "Bcc", "Reply-To"))))
+    pairs = email.utils.getaddresses([written])
+    return tuple(
+        sorted({(a.strip().lower(), " ".join(_decoded(n).split())) for n, a in pairs if n.strip() and a.strip()})
+    )
+
+
+def _importance(message: RawMessage) -> str:
+    said = (_header(message, "Importance") or _header(message, "X-Priority")).strip().lower()[:20]
+    if said.startswith(("high", "1", "2")):
+        return "high"
+    return "low" if said.startswith(("low", "4", "5")) else ""
+
+
+def _parts(message: RawMessage) -> Iterator[Part]:
+    for part in message.walk():
+        kind = part.get_content_type()
+        if part.is_multipart() and kind != "message/rfc822":
+            continue
+        name = _attachment_name(part)
+        if not name and (kind.startswith(("text/", "multipart/")) or part is message):
+            continue
+        if kind == "message/rfc822":
+            held = part.get_payload()
+            inner = held[0] if isinstance(held, list) and held else None
+            data = inner.as_bytes() if isinstance(inner, RawMessage) else b""
+        else:
+            payload = part.get_payload(decode=True)
+            data = payload if isinstance(payload, bytes) else b""
+        inline = "inline" in str(part.get("Content-Disposition", "")).lower() or "Content-ID" in part
+        yield Part(name or kind, kind, hashlib.sha256(data).hexdigest(), data, inline)
 
 
 def _raw(message: RawMessage, name: str) -> str:
@@ -128,7 +203,8 @@ def _attachment_name(part: RawMessage) -> str:
         return ""
 
 
-def _body(message: RawMessage) -> str:
+def _texts(message: RawMessage) -> tuple[str, str]:
+    """The plain text, and the text of the HTML."""
     plain: list[str] = []
     rich: list[str] = []
     for part in message.walk():
@@ -145,9 +221,14 @@ def _body(message: RawMessage) -> str:
         except (UnicodeDecodeError, LookupError):
             text = data.decode("utf-8", errors="replace")
         (plain if kind == "text/plain" else rich).append(text)
+    return "\n".join(plain), html_to_text("\n".join(rich)) if rich else ""
+
+
+def _body(message: RawMessage) -> str:
+    plain, rich = _texts(message)
     if plain and _raw(message, "X-Body-Format").lower() == "html":
-        return html_to_text("\n".join(plain))
-    return "\n".join(plain) if any(p.strip() for p in plain) else html_to_text("\n".join(rich))
+        return html_to_text(plain)
+    return plain if plain.strip() else rich
 
 
 def html_to_text(source: str) -> str:

@@ -67,6 +67,31 @@ TYPES: tuple[FileType, ...] = (
         f"{_DIFF}.document:diff_document",
     ),
     FileType("deck", ("pptx", "pptm", "ppsx", "potx"), f"{_OFFICE}.deck:read_deck", f"{_DIFF}.deck:diff_deck"),
+    FileType("pdf", ("pdf",), f"{_OFFICE}.pdf:read_pdf", f"{_DIFF}.pdf:diff_pdf"),
+    FileType("message", ("eml",), f"{_OFFICE}.mail:read_eml", f"{_DIFF}.mail:diff_message"),
+    FileType("mailbox", ("mbox", "mbx"), f"{_OFFICE}.mail:read_mbox", f"{_DIFF}.mail:diff_mailbox"),
+    FileType("calendar", ("ics", "ical"), f"{_OFFICE}.calendar:read_calendar_file", f"{_DIFF}.calendar:diff_calendar"),
+    FileType("markdown", ("md", "markdown"), f"{_OFFICE}.markdown:read_markdown", f"{_DIFF}.markdown:diff_markdown"),
+    FileType("text", ("txt", "text", "log"), f"{_OFFICE}.text:read_text", f"{_DIFF}.text:diff_text"),
+    FileType("json", ("json",), f"{_OFFICE}.data:read_json", f"{_DIFF}.data:diff_data"),
+    FileType("json lines", ("jsonl", "ndjson"), f"{_OFFICE}.data:read_json_lines", f"{_DIFF}.data:diff_data"),
+    FileType("yaml", ("yaml", "yml"), f"{_OFFICE}.data:read_yaml", f"{_DIFF}.data:diff_data"),
+    FileType("toml", ("toml",), f"{_OFFICE}.data:read_toml", f"{_DIFF}.data:diff_data"),
+    FileType(
+        "database",
+        ("sqlite", "sqlite3", "db", "db3"),
+        f"{_OFFICE}.database:read_database",
+        f"{_DIFF}.database:diff_database",
+    ),
+    FileType(
+        "picture",
+        ("png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp"),
+        f"{_OFFICE}.image:read_image",
+        f"{_DIFF}.image:diff_image",
+    ),
+    FileType(
+        "archive", ("zip", "tar", "tgz", "gz"), f"{_OFFICE}.archive:read_archive", f"{_DIFF}.archive:diff_archive"
+    ),
 )
 
 

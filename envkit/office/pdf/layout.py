@@ -137,11 +137,11 @@ class Region:
         bands = self.bands
         right = max(max(w.right for w in band.words) for band in bands)
         gaps = [max(b.top - a.bottom, 0.0) for a, b in pairwise(bands)]
-        usual = median(gaps) if gaps else 0.0
+        usual = self._usual_gap(gaps)
         out = [[[bands[0]]]]
         for last, band, gap in zip(bands, bands[1:], gaps, strict=False):
             taller, lower = max(band.height, last.height), min(band.height, last.height)
-            if gap > min(usual, 0.6 * lower) + 0.4 * lower or taller > 1.25 * lower:
+            if gap > min(usual, 1.2 * lower) + 0.3 * lower or taller > 1.25 * lower:
                 out.append([[band]])
             elif (
                 BULLET.match(band.words[0].text)
@@ -153,6 +153,16 @@ class Region:
             else:
                 out[-1][-1].append(band)
         return out
+
+    def _usual_gap(self, gaps: list[float]) -> float:
+        """The gap between lines of one paragraph: the smallest, unless that is wide and most lines end a sentence, so
+        that every line is a paragraph."""
+        if not gaps:
+            return 0.0
+        usual = min(gaps)
+        ends = sum(band.words[-1].text.endswith((".", "!", "?", ":", ";")) for band in self.bands)
+        wide = usual > 0.45 * median(band.height for band in self.bands)
+        return 0.0 if wide and 2 * ends > len(self.bands) else usual
 
 
 def _width(word: Word) -> float:

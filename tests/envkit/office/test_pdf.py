@@ -26,7 +26,12 @@ def drawn(draw: Callable[[Any], None], **options: Any) -> bytes:
 
 
 LEFT = ["Revenue grew in every quarter", "of the year, led by the north", "where two new sites had been", "opened."]
-RIGHT = ["Costs rose more slowly than did", "sales, so that the margin was a", "bit better than planned, by half", "a point."]
+RIGHT = [
+    "Costs rose more slowly than did",
+    "sales, so that the margin was a",
+    "bit better than planned, by half",
+    "a point.",
+]
 
 
 def columns(page: Any) -> None:
