@@ -1,4 +1,4 @@
-"""Single edits of delimited tables, line by line on the text; saved again by pandas-like writers in other dialects."""
+"""Single edits of delimited tables, by the csv module; saved again in other dialects and encodings."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ EDITS: dict[str, Edit] = {
         lambda r: [*r[:4], [r[4][0], "X", "Y", *r[4][3:]], *r[5:]],
         ("cell.value", "row 5 / customer"), ("cell.value", "row 5 / city"),
     ),
-    "all cells of a row": edited(lambda r: [*r[:4], NEW, *r[5:]], *[("cell.value", None)] * 5),
+    "row replaced": edited(lambda r: [*r[:4], NEW, *r[5:]], ("row", "row 5"), ("row", "row 5")),
     "row inserted": edited(lambda r: r.insert(5, NEW), ("row", "row 6")),
     "first row inserted": edited(lambda r: r.insert(1, NEW), ("row", "row 2")),
     "row appended": edited(lambda r: r.append(NEW), ("row", None)),

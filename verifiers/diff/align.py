@@ -1,9 +1,9 @@
 """Alignment of two sequences: which items of the first are which of the second, so that an insertion is one finding.
 
 Items are compared by hashable keys (hashes of rows, texts of paragraphs). Equal items are matched in order by patience
-(unique common items first) and Myers' algorithm between those; what remains in a gap is matched by coarser keys, then
-by similarity, so that an edited row is a changed row and not one removed and one added; what remains then is compared
-across the whole for moves. The work is bounded: beyond the budget, k-th occurrences are matched instead of the longest
+(unique common items first) and Myers' algorithm between those; equal items that are left out of order are moves; what
+remains in a gap is matched by coarser keys, then by similarity, so that an edited row is a changed row and not one
+removed and one added. The work is bounded: beyond the budget, k-th occurrences are matched instead of the longest
 common subsequence. `align(b, a)` is exactly the mirror of `align(a, b)`. Used by every differ that has sequences.
 """
 
@@ -25,6 +25,8 @@ _DISTANCE = 1_500
 _WEIGHED = 2_500
 _WINDOW = 6
 _DEPTH = 48
+#: Stretches (product of their sides) that go to Myers at once: the longest match is then certain.
+_SMALL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +85,32 @@ def align(
         return mirror.mirrored()
     work = _Work()
     same = work.matches(*_interned(first, second))
+    moved = _moves(first, second, same, movable)
+    done = {i for i, _ in (*same, *moved)}, {j for _, j in (*same, *moved)}
     changed: list[Pair] = []
+
+    def gaps() -> Iterator[tuple[list[int], list[int]]]:
+        for rows, columns in _gaps(len(first), len(second), sorted([*same, *changed])):
+            at, to = [i for i in rows if i not in done[0]], [j for j in columns if j not in done[1]]
+            if at and to:
+                yield at, to
+
     for left, right in coarser:
         a, b = _interned(left, right)
-        for rows, columns in _gaps(len(first), len(second), sorted([*same, *changed])):
-            found = work.matches([a[i] for i in rows], [b[j] for j in columns])
-            changed += [(rows[i], columns[j]) for i, j in found]
+        for at, to in list(gaps()):
+            changed += [(at[i], to[j]) for i, j in work.matches([a[i] for i in at], [b[j] for j in to])]
     if similarity is not None:
-        for rows, columns in _gaps(len(first), len(second), sorted([*same, *changed])):
-            changed += _similar(rows, columns, similarity, threshold)
-    left_over = {i for i, _ in same} | {i for i, _ in changed}
-    right_over = {j for _, j in same} | {j for _, j in changed}
-    removed = [i for i in range(len(first)) if i not in left_over]
-    added = [j for j in range(len(second)) if j not in right_over]
-    moved = _moves(first, second, removed, added, movable)
-    gone, come = {i for i, _ in moved}, {j for _, j in moved}
+        for at, to in list(gaps()):
+            changed += _similar(at, to, similarity, threshold)
+    for i, j in changed:
+        done[0].add(i)
+        done[1].add(j)
     return Alignment(
         tuple(same),
         tuple(sorted(changed)),
         tuple(moved),
-        tuple(i for i in removed if i not in gone),
-        tuple(j for j in added if j not in come),
+        tuple(i for i in range(len(first)) if i not in done[0]),
+        tuple(j for j in range(len(second)) if j not in done[1]),
     )
 
 
@@ -160,7 +167,8 @@ class _Work:
                 out.append((bottom, right))
             if top == bottom or left == right:
                 continue
-            anchors = _unique(a, b, top, bottom, left, right)
+            small = (bottom - top) * (right - left) <= _SMALL
+            anchors = [] if small else _unique(a, b, top, bottom, left, right)
             if not anchors or depth >= _DEPTH:
                 out += self._rest(a, b, range(top, bottom), range(left, right))
                 continue
@@ -266,24 +274,26 @@ def _ascending(pairs: Sequence[Pair]) -> list[Pair]:
     return out[::-1]
 
 
-def _similar(rows: range, columns: range, similarity: Similarity, threshold: float) -> list[Pair]:
+def _similar(rows: Sequence[int], columns: Sequence[int], similarity: Similarity, threshold: float) -> list[Pair]:
     """Pairs in one gap, ascending, by similarity: the best sum in a small gap, a walk with a window in a large one."""
     if len(rows) * len(columns) <= _WEIGHED:
         return _best(rows, columns, similarity, threshold)
     out: list[Pair] = []
-    i, j = rows.start, columns.start
-    while i < rows.stop and j < columns.stop:
+    i = j = 0
+    while i < len(rows) and j < len(columns):
         ahead = [(0, 0), *((d, 0) for d in range(1, _WINDOW)), *((0, d) for d in range(1, _WINDOW))]
         for down, right in sorted(ahead, key=sum):
-            if i + down < rows.stop and j + right < columns.stop and similarity(i + down, j + right) >= threshold:
+            if i + down >= len(rows) or j + right >= len(columns):
+                continue
+            if similarity(rows[i + down], columns[j + right]) >= threshold:
                 i, j = i + down, j + right
-                out.append((i, j))
+                out.append((rows[i], columns[j]))
                 break
         i, j = i + 1, j + 1
     return out
 
 
-def _best(rows: range, columns: range, similarity: Similarity, threshold: float) -> list[Pair]:
+def _best(rows: Sequence[int], columns: Sequence[int], similarity: Similarity, threshold: float) -> list[Pair]:
     n, m = len(rows), len(columns)
     alike = [[similarity(i, j) for j in columns] for i in rows]
     sums = [[0.0] * (m + 1) for _ in range(n + 1)]
@@ -310,11 +320,13 @@ def _best(rows: range, columns: range, similarity: Similarity, threshold: float)
 def _moves(
     first: Sequence[Hashable],
     second: Sequence[Hashable],
-    removed: Sequence[int],
-    added: Sequence[int],
+    same: Sequence[Pair],
     movable: Callable[[Hashable], bool] | None,
 ) -> list[Pair]:
     """Equal items that are left on both sides: the k-th with the k-th."""
+    left, right = {i for i, _ in same}, {j for _, j in same}
+    removed = [i for i in range(len(first)) if i not in left]
+    added = [j for j in range(len(second)) if j not in right]
     waiting: dict[Hashable, list[int]] = defaultdict(list)
     for j in reversed(added):
         if second[j] is not None and (movable is None or movable(second[j])):

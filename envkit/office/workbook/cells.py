@@ -205,7 +205,9 @@ class _Plain:
                     value = self._other(kind, text_value, inline)
                 else:
                     value = None
-                if extra or formula:
+                if formula and not extra and "&" not in formula:
+                    written = "=" + formula.strip()
+                elif extra or formula:
                     written = self._formula(extra, formula, (row, column))
                 elif value is None:
                     continue

@@ -8,6 +8,7 @@ alignment of them (by the values they hold) makes more cells agree.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from envkit.verifiers.diff.workbook.axis import Axis
 __all__ = ["Grid", "align_grid", "cell_key", "plain_cell", "sheet_bag"]
 
 Row = dict[int, Hashable]
+_REFERENCE = re.compile(
+    r"(?<![\w.$])(?:(?:'(?:[^']|'')+'|[\w.]+)!)?\$?(?:[A-Za-z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Za-z]{1,3}\$?[0-9]{1,7})?"
+    r"|[A-Za-z]{1,3}:\$?[A-Za-z]{1,3}|[0-9]{1,7}:\$?[0-9]{1,7})(?![\w.(!\[])"
+)
 #: Rows that are looked at to recognise a column, and a sheet under another name.
 _SAMPLE = 3_000
 
@@ -54,9 +59,17 @@ def plain_cell(cell: Cell) -> Cell:
 
 def cell_key(cell: Cell) -> Hashable:
     """What a cell says, so that equal keys mean equal cells but for references and looks."""
-    value, formula, _ = plain_cell(cell)
+    value, formula, _ = cell
     if formula is not None:
-        return "=", parse_formula(formula).skeleton
+        if len(formula) <= 9 and plain_cell(cell).formula is None:
+            return cell_key(plain_cell(cell))
+        # References are blanked first: formulas of a filled column then are one formula, which is cut once.
+        return "=", parse_formula(_REFERENCE.sub("@", formula)).skeleton
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is float and value == value // 1 and -1e12 < value < 1e12:  # type: ignore[operator]
+        return value
     if isinstance(value, bool):
         return "b", value
     if isinstance(value, float | int):
@@ -68,6 +81,8 @@ def cell_key(cell: Cell) -> Hashable:
 
 
 def align_grid(first: Sheet, second: Sheet) -> Grid:
+    if first.cells == second.cells:
+        return Grid(Axis([(row, row) for row in first.rows], last=MAX_ROW), Axis([], last=MAX_COLUMN))
     ours, theirs = _rows(first), _rows(second)
     plain = _Try(ours, theirs, Axis([(c, c) for c in range(1, _width(first, second) + 1)], last=MAX_COLUMN))
     if plain.perfect:
@@ -85,8 +100,11 @@ def _width(first: Sheet, second: Sheet) -> int:
 
 def _rows(sheet: Sheet) -> dict[int, Row]:
     out: dict[int, Row] = {}
+    last, cells = -1, {}
     for (row, column), cell in sheet.cells.items():
-        out.setdefault(row, {})[column] = cell_key(cell)
+        if row != last:
+            last, cells = row, out.setdefault(row, {})
+        cells[column] = cell_key(cell)
     return {row: out[row] for row in sorted(out)}
 
 

@@ -199,10 +199,12 @@ def _renamed(first: Workbook, second: Workbook, left: list[Sheet], right: list[S
 def sheet_order(books: Books) -> list[Finding]:
     """Sheets that stand elsewhere in the order of those that both books have."""
     pairs = books.pairs
+    # Keys that read the same from either side, so that the same sheets count as moved.
+    keys = [tuple(sorted((pair.first.name, pair.second.name))) for pair in pairs]
     first = sorted(range(len(pairs)), key=lambda k: books.first.sheets.index(pairs[k].first))
     second = sorted(range(len(pairs)), key=lambda k: books.second.sheets.index(pairs[k].second))
     out: list[Finding] = []
-    for i, j in align(first, second).moved:
+    for i, j in align([keys[k] for k in first], [keys[k] for k in second]).moved:
         pair = pairs[first[i]]
         out.append(
             pair.finding("sheet.order", "", "", f"position {i + 1}", f"position {j + 1}").model_copy(
