@@ -469,6 +469,10 @@ def _style(root: Any) -> str | None:
     return None
 
 
+def _uses_heading(data: bytes) -> bool:
+    return bool(_styled(etree.fromstring(_read(data, "word/document.xml")).find(f"{W}body"), "Heading1"))
+
+
 def _bookmark(body: Any) -> str | None:
     p = _plain(body)
     if p is None:
@@ -540,8 +544,8 @@ EDITS: dict[str, Edit] = {
         "word/comments.xml", _first_text(f"{W}comment//{W}t", "Something else entirely?", "comment.text")
     ),
     "footnote text": _in("word/footnotes.xml", lambda root: _note(root)),
-    "header text": _in("word/header1.xml", _first_text(f".//{W}t", "Company public", "header.text")),
-    "footer text": _in("word/footer1.xml", _first_text(f".//{W}t", "Open use", "footer.text")),
+    "header text": _in("word/header1.xml", _first_text(f"{W}p/{W}r/{W}t", "Company public", "header.text")),
+    "footer text": _in("word/footer1.xml", _first_text(f"{W}p/{W}r/{W}t", "Open use", "footer.text")),
     "link target": _link,
     "field": _body(_first_text(f".//{W}instrText", " DOCPROPERTY Company ", "field")),
     "bookmark": _body(_bookmark),
@@ -560,7 +564,7 @@ EDITS: dict[str, Edit] = {
     ),
     "landscape": _body(_landscape),
     "margins": _body(_margins),
-    "style definition": _in("word/styles.xml", _style),
+    "style definition": lambda data: _in("word/styles.xml", _style)(data) if _uses_heading(data) else None,
     "title property": _in(
         "docProps/core.xml", _first_text("{http://purl.org/dc/elements/1.1/}title", "New", "property.title")
     ),
@@ -609,7 +613,11 @@ def _noise(data: bytes) -> bytes:
             p.set(f"{_W14}paraId", "1A2B3C4D")
             for run in list(p.iterfind(f"{W}r")):
                 texts = run.findall(f"{W}t")
-                if len(texts) == 1 and len(texts[0].text or "") > 3 and run[-1] is texts[0]:
+                if (
+                    len(texts) == 1
+                    and len(texts[0].text or "") > 3
+                    and len(run) == 1 + (run.find(f"{W}rPr") is not None)
+                ):
                     tail = etree.fromstring(etree.tostring(run))
                     tail.tail = None
                     half = len(texts[0].text) // 2

@@ -123,6 +123,8 @@ def compare_blocks(
             yield from compare_tables(a, b, place, scene, depth)
     for i, j in found.moved:
         place, text = Place(places[0][i], places[1][j], noun), _shown(first[i])
+        _note(first[i], scene.edited[0])
+        _note(second[j], scene.edited[1])
         yield place.finding(_noun(first[i], noun), Change.MOVED, text, text)
     for i in found.removed:
         yield _alone(first[i], Place(places[0][i], "", noun), Change.REMOVED)
@@ -152,7 +154,7 @@ def _alone(block: Block, place: Place, change: Change) -> Finding:
 
 
 def _note(block: Block, gone: set[int], depth: int = 0) -> None:
-    """Remembers the paragraphs of a block that has no counterpart: what hangs on them came or went with them."""
+    """Remembers the paragraphs of a block: what hangs on them came, went or moved with them."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(block, Paragraph):

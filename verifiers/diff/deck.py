@@ -78,9 +78,12 @@ def _slide_key(slide: Slide) -> Hashable:
 def _slides_alike(a: Slide, b: Slide, ours: str, theirs: str) -> float:
     if ours.strip() and theirs.strip():
         return alikeness(ours, theirs)
+    if ours.strip() or theirs.strip():
+        # A slide that was emptied, or filled, in its place.
+        return 0.4 if a.layout == b.layout else 0.0
     # Slides without text correspond when they hold the same kinds of things.
     kinds = [sorted(s.kind for s in _own(slide)) for slide in (a, b)]
-    return 0.6 if kinds[0] == kinds[1] and ours.strip() == theirs.strip() else 0.0
+    return 0.6 if kinds[0] == kinds[1] else 0.0
 
 
 def _own(slide: Slide) -> list[Shape]:

@@ -104,7 +104,7 @@ def _comments(before: Sequence[Comment], after: Sequence[Comment], scene: Scene)
             yield place.changed("comment.text", *excerpts(a.text, b.text))
         if a.author != b.author:
             yield place.changed("comment.author", a.author, b.author)
-        edited = a.paragraph in scene.edited[0] or b.paragraph in scene.edited[1]
+        edited = scene.touched(0, a.first, a.paragraph) or scene.touched(1, b.first, b.paragraph)
         if a.anchor.strip() != b.anchor.strip() and not edited:
             yield place.changed("comment.anchor", *excerpts(a.anchor, b.anchor))
         if bool(a.reply_to) != bool(b.reply_to):
@@ -154,8 +154,8 @@ def _bookmarks(before: Document, after: Document, scene: Scene) -> Iterator[Find
                 yield place.changed("bookmark", None if a is None else shortened(a.text), b and shortened(b.text))
         elif (
             a.text.strip() != b.text.strip()
-            and a.paragraph not in scene.edited[0]
-            and b.paragraph not in scene.edited[1]
+            and not scene.touched(0, a.paragraph, a.last)
+            and not scene.touched(1, b.paragraph, b.last)
         ):
             yield place.changed("bookmark.text", *excerpts(a.text, b.text))
 

@@ -76,6 +76,11 @@ class Scene:
     gone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     edited: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
 
+    def touched(self, side: int, first: int, last: int) -> bool:
+        """Whether something is already told of a paragraph from number `first` to `last` of a side."""
+        numbers = self.gone[side] | self.edited[side]
+        return any(first <= n <= last for n in numbers)
+
 
 def wording(paragraph: Paragraph, shown: Callable[[Run], bool] = lambda run: True) -> str:
     """The text without the results of volatile fields."""

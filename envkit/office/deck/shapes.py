@@ -13,7 +13,7 @@ from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["MAX_CELLS", "MAX_SHAPES", "Frame", "ShapeReader", "found_shapes"]
 
-MAX_SHAPES = 100_000
+MAX_SHAPES = 20_000
 MAX_CELLS = 200_000
 _MAX_DEPTH = 40
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"

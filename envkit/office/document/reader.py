@@ -93,9 +93,9 @@ class _Reader:
         out: list[Comment] = []
         for element, text, name in rows:
             parent, done = parents.get(name, ("", False))
-            anchor, at = main.anchors.get(element.get(f"{W}id", ""), ("", 0))
+            anchor, first, at = main.anchors.get(element.get(f"{W}id", ""), ("", 0, 0))
             author, date = element.get(f"{W}author", ""), element.get(f"{W}date", "")
-            out.append(Comment(text, author, anchor, texts.get(parent, "") if parent else "", done, date, at))
+            out.append(Comment(text, author, anchor, texts.get(parent, "") if parent else "", done, date, at, first))
         return tuple(out)
 
     def sections(self, main: Walk) -> tuple[Section, ...]:

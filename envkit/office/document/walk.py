@@ -117,14 +117,14 @@ class Walk:
     paragraphs: list[Paragraph] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[tuple[str, str, int]] = field(default_factory=list)
-    anchors: dict[str, tuple[str, int]] = field(default_factory=dict)
+    anchors: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     bookmarks: list[Bookmark] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
     sections: list[tuple[Any, int]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     pictures: int = 0
     _fields: list[_Field] = field(default_factory=list)
-    _comments: dict[str, list[str]] = field(default_factory=dict)
+    _comments: dict[str, tuple[list[str], int]] = field(default_factory=dict)
     _marks: dict[str, tuple[str, list[str], int]] = field(default_factory=dict)
 
     def blocks(
@@ -292,7 +292,7 @@ class Walk:
                     if all(t.adds for t in tracked):
                         self.notes.append((kind, str(child.get(f"{W}id", "")), self.count))
                 case "commentReference":
-                    self.anchors.setdefault(str(child.get(f"{W}id", "")), ("", self.count))
+                    self.anchors.setdefault(str(child.get(f"{W}id", "")), ("", self.count, self.count))
                 case "rPr" | "softHyphen" | "lastRenderedPageBreak" | "annotationRef":
                     pass
                 case "footnoteRef" | "endnoteRef":
@@ -328,7 +328,7 @@ class Walk:
                 name = instruction
         made.runs.append(Run(text, look, link, name, tracked))
         if all(t.adds for t in tracked):
-            for pieces in self._comments.values():
+            for pieces, _ in self._comments.values():
                 pieces.append(text)
             for _, pieces, _ in self._marks.values():
                 pieces.append(text)
@@ -338,17 +338,18 @@ class Walk:
         match element.tag.removeprefix(W):
             case "commentRangeStart":
                 if len(self._comments) < 1000:
-                    self._comments[name] = []
+                    self._comments[name] = ([], self.count + (element.getparent().tag != f"{W}p"))
             case "commentRangeEnd":
-                self.anchors[name] = ("".join(self._comments.pop(name, ())), self.count)
+                pieces, first = self._comments.pop(name, ([], self.count))
+                self.anchors[name] = ("".join(pieces), first, self.count)
             case "bookmarkStart":
                 title = str(element.get(f"{W}name", ""))
                 if title and not title.startswith("_") and len(self._marks) < 1000:
                     self._marks[name] = (title, [], self.count)
             case "bookmarkEnd":
                 if name in self._marks:
-                    title, pieces, at = self._marks.pop(name)
-                    self.bookmarks.append(Bookmark(title, "".join(pieces), at))
+                    title, pieces, first = self._marks.pop(name)
+                    self.bookmarks.append(Bookmark(title, "".join(pieces), first, self.count))
 
     def _control(self, element: Any, text: str) -> None:
         properties = element.find(f"{W}sdtPr")
