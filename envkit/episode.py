@@ -62,7 +62,7 @@ def sandbox_spec(
     fields: dict[str, Any] = {
         "memory_mb": environment.memory_mb or DEFAULT_MEMORY_MB,
         "disk_mb": environment.storage_mb or DEFAULT_DISK_MB,
-        "env": dict(resolve_env(environment.env, os.environ)),
+        "env": dict(resolve_env(environment.env, os.environ, where=f"[environment.env] of {task.id}")),
         "labels": {"owner_pid": str(os.getpid()), **labels},
     }
     if environment.cpus:
@@ -246,7 +246,14 @@ def pick_verifier(task: Task, step: Step) -> Verifier:
 
     named = task.metadata.verifier
     if named not in (None, "auto"):
-        found: Verifier = plugins.resolve("verifiers", named)()
+        made = plugins.resolve("verifiers", named)
+        # A task is data: it may choose among verifiers, not have any function of any module called.
+        if not (isinstance(made, type) and callable(getattr(made, "verify", None)) and hasattr(made, "applies")):
+            raise UserError(
+                f"{task.id}: [metadata.envkit] verifier = {named!r} is no verifier class; expected one of "
+                f"{', '.join(plugins.names('verifiers'))}, or 'module:Class' of another"
+            )
+        found: Verifier = made()
         return found
     for name in plugins.names("verifiers"):
         kind = plugins.resolve("verifiers", name)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from envkit.failure import EnvkitError, FailureKind
 from envkit.messages import AssistantMessage, Observation, ObservationKind
 from envkit.policy.base import PolicyContext
 from envkit.policy.options import read_options
@@ -134,6 +135,10 @@ class OraclePolicy:
             return ""
         except IsADirectoryError:
             raise broken(f"solve.sh of {step} made {ANSWER} a folder; expected a text file") from None
+        except EnvkitError as error:
+            if error.kind is not FailureKind.SANDBOX_ERROR:  # that one: a pipe, say, or too large
+                raise
+            raise broken(f"solve.sh of {step} left no answer that can be read: {error}") from error
         try:
             return answer.decode("utf-8").removesuffix("\n")
         except UnicodeDecodeError as error:

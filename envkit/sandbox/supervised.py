@@ -8,6 +8,7 @@ which kills inside; a supervisor that stays silent past the end plus a grace is 
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import signal as signals
@@ -403,6 +404,13 @@ class SupervisedSandbox:
             raise IsADirectoryError(response.get("errno", 21), message)
         if kind == "TooBig":
             raise SnapshotTooBig(message)
+        if response.get("errno") == errno.ENOSPC:
+            raise EnvkitError(
+                f"{message}: it does not fit into the sandbox's {self.spec.disk_mb} MB; give it a larger disk "
+                "(`storage_mb` in the task's [environment])",
+                kind=FailureKind.SETUP_FAILED,
+                boundary=Boundary.SANDBOX,
+            )
         raise EnvkitError(f"{message} ({kind})", kind=FailureKind.SANDBOX_ERROR, boundary=Boundary.SANDBOX)
 
     @staticmethod

@@ -88,11 +88,16 @@ def resolve_env(env: Mapping[str, str], host: Mapping[str, str], *, where: str =
         where: What the map is, for messages: "[verifier.env] of office/q3-memo".
 
     Raises:
-        UserError: A variable without a default is not set on the host.
+        UserError: A variable without a default is not set on the host, or a name or value is none that any process
+            can be given.
     """
     resolved: dict[str, str] = {}
     secrets: set[str] = set()
     for key, value in env.items():
+        if not key or "=" in key or "\0" in key:
+            raise UserError(f"{where}: {key!r} can't be a variable's name; expected a name without '=' and NUL")
+        if "\0" in value:
+            raise UserError(f"{where}: the value of {key!r} has a NUL character, which no variable can hold; remove it")
         template = _WHOLE.fullmatch(value)
         if template is None:
             resolved[key] = value

@@ -316,3 +316,21 @@ async def test_a_task_that_nothing_could_judge_starts_nothing(tmp_path: Path) ->
     assert caught.value.kind is FailureKind.TASK_INVALID
     assert (env.sandbox, env.timings) == (None, {})
     await env.close()
+
+
+@pytest.mark.parametrize("named", ["os:system", "os:abort", "json:JSONDecoder"])
+async def test_a_task_has_no_function_called_that_is_no_verifier(tmp_path: Path, named: str) -> None:
+    env = make(write_pack(tmp_path / "pack", more=f'verifier = "{named}"'))
+    with pytest.raises(UserError, match="no verifier class"):
+        await env.reset()
+    await env.close()
+
+
+async def test_a_world_that_does_not_fit_is_told_so(tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack")
+    (tmp_path / "pack" / "worlds" / "shop" / "filesystem" / "big").write_bytes(b"x" * (12 << 20))
+    env = make(pack, sandbox_overrides={"disk_mb": 4})
+    with pytest.raises(EnvkitError, match="storage_mb") as caught:
+        await env.reset()
+    assert caught.value.kind is FailureKind.SETUP_FAILED
+    await env.close()

@@ -228,3 +228,11 @@ async def test_doing_nothing_is_an_empty_answer_at_once(make_task: MakeTask, pla
     assert played.results == []
     with pytest.raises(UserError, match="noop"):
         NoopPolicy(effort="none")
+
+
+@pytest.mark.parametrize(
+    "made", ["mkfifo /logs/agent/answer.txt", "head -c 9000000 /dev/zero > /logs/agent/answer.txt"]
+)
+async def test_an_answer_that_cant_be_read_is_the_solutions_fault(make_task: MakeTask, play: Play, made: str) -> None:
+    said = await broken(play(OraclePolicy(), make_task({"solution/solve.sh": f"{made}\n"})))
+    assert "answer" in said

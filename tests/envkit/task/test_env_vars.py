@@ -78,3 +78,9 @@ def test_headers_take_templates_inside_the_text() -> None:
     assert headers.secret_values == {"s3cr3t-value"}
     with pytest.raises(UserError, match="NONE"):
         resolve_headers({"X": "a ${NONE}"}, HOST)
+
+
+@pytest.mark.parametrize("env", [{"A": "a\0b"}, {"A=B": "x"}, {"": "x"}, {"A\0": "x"}])
+def test_what_no_process_can_be_given_is_refused_in_words(env: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"\[environment.env\] of p/t"):
+        resolve_env(env, HOST, where="[environment.env] of p/t")
