@@ -1,5 +1,6 @@
 """A generated Word document that has one of everything that the edits of `document.py` change."""
 
+# ruff: noqa: E501 - XML reads better uncut
 from __future__ import annotations
 
 import io

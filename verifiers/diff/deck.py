@@ -1,8 +1,8 @@
 """The typed diff of slide decks.
 
 Findings are addressed by slide and shape (`slide 3 / "Title 1"`), with paragraph or cell inside it (`¶2`, `R2C4`).
-Kinds: `slide` (added, removed, moved), `slide.{hidden,layout,background}`, `shape` (added, removed, moved in drawing order),
-`shape.{position,size,rotation,fill,geometry,alt,link,group,placeholder,hidden}`, `text`,
+Kinds: `slide` (added, removed, moved), `slide.{hidden,layout,background}`, `shape` (added, removed, moved in drawing
+order), `shape.{position,size,rotation,fill,geometry,alt,link,group,placeholder,hidden}`, `text`,
 `text.{paragraph,level,align,bullet,format,typography}`, `cell.text` and the same of it, `cell.{fill,merge}`,
 `table.{row,column}`, `chart.*`, `diagram.*`, `image.content`, `object`, `link`, `notes`, `comment`,
 `comment.{text,author,reply}`, `deck.size`, `property.*`.

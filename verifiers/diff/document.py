@@ -2,14 +2,15 @@
 
 Findings are addressed by heading and paragraph (`§2.1 ¶3`), cell (`table 3 R2C4`), `header (first)`, `footnote 4`,
 `comment 2`. Kinds: `paragraph`, `paragraph.{text,typography,style,level,list,number,layout,format}`, the same of
-`cell`, `cell.{merge,fill}`, `table`, `table.{style,row,column}`, `box`, `link`, `field`, `image`, `image.{content,alt,size}`,
-`chart`, `chart.*`, `diagram.*`, `object`, `tracked.{inserted,deleted,moved_to,moved_from,mark,format,row}`, `footnote`,
-`endnote`, `comment`, `comment.{text,author,anchor,reply,resolved}`, `control`, `control.{checked,tag}`, `bookmark`,
-`bookmark.text`, `section`, `section.{page,margins,columns,start}`, `style.format`, `property.*`, `protection`.
+`cell`, `header`, `footer`, `footnote` and `endnote`; `cell.{merge,fill}`, `table`, `table.{style,row,column}`, `box`,
+`link`, `field`, `image`, `image.{content,alt,size}`, `chart`, `chart.*`, `diagram.*`, `object`,
+`tracked.{inserted,deleted,moved_to,moved_from,mark,format,row}`, `comment`,
+`comment.{text,author,anchor,reply,resolved}`, `control`, `control.{checked,tag}`, `bookmark`, `bookmark.text`,
+`section`, `section.{page,margins,columns,start}`, `style.format`, `property.*`, `protection`.
 
 No finding: revision ids, how text is cut into runs, names of parts, proofing marks, languages, saved results of
-volatile fields (page numbers, dates), numbers that shift because items came or went, and whether a look comes from a style or
-from the text itself.
+volatile fields (page numbers, dates), numbers that shift because items came or went, and whether a look comes from a
+style or from the text itself.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ def _bookmarks(before: Document, after: Document, scene: Scene) -> Iterator[Find
         if a is None or b is None:
             one, gone = (a, scene.gone[0]) if b is None else (b, scene.gone[1])
             if one is not None and one.paragraph not in gone:
-                yield place.changed("bookmark", None if a is None else shortened(a.text), b and shortened(b.text))
+                left, right = (None if x is None else shortened(x.text) for x in (a, b))
+                yield place.changed("bookmark", left, right)
         elif (
             a.text.strip() != b.text.strip()
             and not scene.touched(0, a.paragraph, a.last)
@@ -212,7 +214,7 @@ def _sides(
         side, pages = name
         inner = Place(f"{side} ({pages}) of {place.before}", f"{side} ({pages}) of {place.after}", side)
         if one is None or two is None:
-            left, right = one and shortened(one.text), two and shortened(two.text)
+            left, right = (None if x is None else shortened(x.text) for x in (one, two))
             yield inner.changed(side, left, right)
             continue
         where = (

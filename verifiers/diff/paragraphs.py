@@ -173,12 +173,13 @@ def _texts(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -> Iterator[F
 def _pieces(paragraph: Paragraph) -> Counter[tuple[tuple[Tracked, ...], str]]:
     """The tracked stretches of a paragraph, runs of other looks joined."""
     out: Counter[tuple[tuple[Tracked, ...], str]] = Counter()
-    text, last = "", ()
+    text = ""
+    last: tuple[Tracked, ...] = ()
     for run in (*paragraph.runs, Run("")):
         if run.tracked != last:
             if last and text:
                 out[last, text] += 1
-            text, last = "", run.tracked  # type: ignore[assignment]
+            text, last = "", run.tracked
         text += run.text
     return out
 
@@ -263,7 +264,7 @@ def _common(a: Paragraph, b: Paragraph) -> Iterator[tuple[str, str, Run, Run]]:
     """Stretches that both have, with the run on either side; where the wording differs, only when each side has one
     look throughout."""
     for view in ("marked", "final", "original"):
-        left, right = ([r for r in p.runs if r.shown(view)] for p in (a, b))  # type: ignore[arg-type]
+        left, right = ([r for r in p.runs if r.shown(view)] for p in (a, b))
         texts = ["".join(r.text for r in side) for side in (left, right)]
         if texts[0] == texts[1]:
             cuts = sorted({*_ends(left), *_ends(right), 0})

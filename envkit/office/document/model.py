@@ -179,8 +179,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment. `anchor` is the text it is about, from paragraph number `first` to `paragraph`; `reply_to` the text of the
-    comment it answers, "" for none."""
+    """A comment. `anchor` is the text it is about, from paragraph number `first` to `paragraph`; `reply_to` the text of
+    the comment it answers, "" for none."""
 
     text: str
     author: str = ""
@@ -207,7 +207,8 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A named place and the text it holds, from paragraph number `paragraph` to `last`. Those that Word makes for itself (`_Toc...`, `_GoBack`) are left out."""
+    """A named place and the text it holds, from paragraph number `paragraph` to `last`. Those that Word makes for itself
+    (`_Toc...`, `_GoBack`) are left out."""
 
     name: str
     text: str = ""

@@ -6,7 +6,6 @@ contents only the first is read. Work is bounded: depth, paragraphs and grid cel
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,15 @@ from envkit.office.document.model import (
     Tracked,
 )
 from envkit.office.document.numbering import Numbering
+from envkit.office.document.pieces import (
+    cell_conditions,
+    folded_instruction,
+    grid_span,
+    instruction_target,
+    merged_runs,
+    table_look,
+    without_label,
+)
 from envkit.office.document.styles import Styles, W, points, value
 from envkit.office.drawing import Diagram, Image, Part, linear_maths
 from envkit.office.problem import Problem, Unreadable
@@ -184,9 +192,9 @@ class Walk:
             section = properties.find(f"{W}sectPr")
             if section is not None:
                 self.sections.append((section, number))
-        runs = _merged(made.runs)
+        runs = merged_runs(made.runs)
         if made.numbered:
-            runs = _without_label(runs)
+            runs = without_label(runs)
         boxes = tuple(self.blocks(box, depth + 1, table_depth, base) for box in made.boxes)
         out = Paragraph(
             text="".join(r.text for r in runs if r.shown("final")),
@@ -321,9 +329,9 @@ class Walk:
         text = unicodedata.normalize("NFC", text).replace("\u2011", "-").replace("\u00ad", "")
         name = ""
         for item in self._fields:
-            instruction = _instruction(item.instruction)
+            instruction = folded_instruction(item.instruction)
             if instruction.upper().startswith("HYPERLINK"):
-                link = link or _link(instruction)
+                link = link or instruction_target(instruction)
             else:
                 name = instruction
         made.runs.append(Run(text, look, link, name, tracked))
@@ -414,7 +422,7 @@ class Walk:
         self.tables.append(Table((), table_depth, number=place + 1))
         properties = element.find(f"{W}tblPr")
         style = value(properties, f"{W}tblStyle")
-        look = _look(properties)
+        look = table_look(properties)
         elements = list(_through(element, f"{W}tr"))
         rows: list[tuple[str, ...]] = []
         grid: list[tuple[Cell, ...]] = []
@@ -422,13 +430,13 @@ class Walk:
         open_merges: dict[int, tuple[int, int]] = {}
         for number, row in enumerate(elements):
             cells: list[Cell] = []
-            texts = [""] * _span(row.find(f"{W}trPr/{W}gridBefore"))
+            texts = [""] * grid_span(row.find(f"{W}trPr/{W}gridBefore"))
             holders = list(_through(row, f"{W}tc"))
             for order, holder in enumerate(holders):
                 cell_properties = holder.find(f"{W}tcPr")
-                span = _span(cell_properties.find(f"{W}gridSpan"), 1) if cell_properties is not None else 1
+                span = grid_span(cell_properties.find(f"{W}gridSpan"), 1) if cell_properties is not None else 1
                 self.budget.spend(cells=span)
-                conditions = _conditions(look, number, len(elements), order, len(holders))
+                conditions = cell_conditions(look, number, len(elements), order, len(holders))
                 base = self.styles.of_table(style, conditions)
                 found = self.blocks(holder, depth + 1, table_depth + 1, base)
                 merge = cell_properties.find(f"{W}vMerge") if cell_properties is not None else None
@@ -450,7 +458,7 @@ class Walk:
                 if merge is not None:
                     open_merges[column] = (number, len(cells))
                 cells.append(cell)
-            after = _span(row.find(f"{W}trPr/{W}gridAfter"))
+            after = grid_span(row.find(f"{W}trPr/{W}gridAfter"))
             self.budget.spend(cells=after)
             grid.append(tuple(cells))
             rows.append(tuple(texts))
@@ -470,86 +478,9 @@ def _attribute(element: Any, path: str, name: str) -> str:
     return "" if found is None else str(found.get(name, ""))
 
 
-def _look(properties: Any) -> dict[str, bool]:
-    """Which kinds of cells a table's style treats apart."""
-    element = properties.find(f"{W}tblLook") if properties is not None else None
-    bits = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
-    if element is None:
-        return dict.fromkeys(bits, False)
-    text = str(element.get(f"{W}val", ""))
-    mask = int(text, 16) if text and len(text) <= 8 and all(c in "0123456789abcdefABCDEF" for c in text) else 0
-    out: dict[str, bool] = {}
-    for name, bit in bits.items():
-        own = element.get(f"{W}{name}")
-        out[name] = own in ("1", "true", "on") if own is not None else bool(mask & bit)
-    return out
-
-
-def _conditions(look: dict[str, bool], row: int, rows: int, column: int, columns: int) -> tuple[str, ...]:
-    out: list[str] = []
-    if look["firstColumn"] and column == 0:
-        out.append("firstCol")
-    if look["lastColumn"] and column == columns - 1:
-        out.append("lastCol")
-    if look["firstRow"] and row == 0:
-        out.append("firstRow")
-    if look["lastRow"] and row == rows - 1:
-        out.append("lastRow")
-    return tuple(out)
-
-
-def _span(element: Any, default: int = 0) -> int:
-    text = str(element.get(f"{W}val", "")) if element is not None else ""
-    return max(min(int(text), 1000), default) if text.isdecimal() and len(text) < 9 else default
-
-
 def _tracked(element: Any) -> Tracked:
     kind = _KINDS[element.tag.removeprefix(W)]
     return Tracked(kind, element.get(f"{W}author", ""), element.get(f"{W}date", ""))
-
-
-def _instruction(text: str) -> str:
-    """A field's instruction without the blanks and the switches that change nothing."""
-    words = [w for w in text.split() if w.upper() != "MERGEFORMAT"]
-    return " ".join(w for i, w in enumerate(words) if w != "\\*" or i + 1 < len(words))
-
-
-def _without_label(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """A note's text without the brackets and blanks around its number, which programs set differently."""
-    label = re.match(r"\s*(?:\(\s*\)|\[\s*\])?\s*", "".join(r.text for r in runs))
-    left = label.end() if label is not None else 0
-    out: list[Run] = []
-    for run in runs:
-        cut = min(left, len(run.text))
-        left -= cut
-        if cut < len(run.text):
-            out.append(replace(run, text=run.text[cut:]))
-    return tuple(out)
-
-
-def _link(instruction: str) -> str:
-    """Where a HYPERLINK field leads."""
-    target, anchor, words = "", "", instruction.split()[1:]
-    for index, word in enumerate(words):
-        if word == "\\l" and index + 1 < len(words):
-            anchor = words[index + 1].strip('"')
-        elif not word.startswith("\\") and not target and (index == 0 or words[index - 1] not in ("\\l", "\\o", "\\t")):
-            target = word.strip('"')
-    return target + (f"#{anchor}" if anchor else "")
-
-
-def _merged(runs: list[Run]) -> tuple[Run, ...]:
-    """Neighbours that look alike as one run. A blank without look of its own joins what stands before it."""
-    out: list[Run] = []
-    for run in runs:
-        if out:
-            last = out[-1]
-            same = (last.link, last.field, last.tracked) == (run.link, run.field, run.tracked)
-            if same and (last.format == run.format or (not run.text.strip() and not run.format.underline)):
-                out[-1] = replace(last, text=last.text + run.text)
-                continue
-        out.append(run)
-    return tuple(out)
 
 
 def children(element: Any) -> Iterator[Any]:

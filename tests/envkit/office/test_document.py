@@ -1,5 +1,6 @@
 """The model of Word documents: what a reader of the page sees is in it, once, and hostile files are refused."""
 
+# ruff: noqa: E501 - XML reads better uncut
 from __future__ import annotations
 
 import io

@@ -1,0 +1,93 @@
+"""Pieces of the walk through a document that need nothing but what they are given: merging runs, reading fields'
+instructions, spans, and which cells a table's style treats apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from envkit.office.document.model import Run
+from envkit.office.document.styles import W
+
+__all__ = [
+    "cell_conditions", "folded_instruction", "grid_span", "instruction_target", "merged_runs", "table_look",
+    "without_label",
+]  # fmt: skip
+
+
+def table_look(properties: Any) -> dict[str, bool]:
+    """Which kinds of cells a table's style treats apart."""
+    element = properties.find(f"{W}tblLook") if properties is not None else None
+    bits = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
+    if element is None:
+        return dict.fromkeys(bits, False)
+    text = str(element.get(f"{W}val", ""))
+    mask = int(text, 16) if text and len(text) <= 8 and all(c in "0123456789abcdefABCDEF" for c in text) else 0
+    out: dict[str, bool] = {}
+    for name, bit in bits.items():
+        own = element.get(f"{W}{name}")
+        out[name] = own in ("1", "true", "on") if own is not None else bool(mask & bit)
+    return out
+
+
+def cell_conditions(look: dict[str, bool], row: int, rows: int, column: int, columns: int) -> tuple[str, ...]:
+    out: list[str] = []
+    if look["firstColumn"] and column == 0:
+        out.append("firstCol")
+    if look["lastColumn"] and column == columns - 1:
+        out.append("lastCol")
+    if look["firstRow"] and row == 0:
+        out.append("firstRow")
+    if look["lastRow"] and row == rows - 1:
+        out.append("lastRow")
+    return tuple(out)
+
+
+def grid_span(element: Any, default: int = 0) -> int:
+    text = str(element.get(f"{W}val", "")) if element is not None else ""
+    return max(min(int(text), 1000), default) if text.isdecimal() and len(text) < 9 else default
+
+
+def folded_instruction(text: str) -> str:
+    """A field's instruction without the blanks and the switches that change nothing."""
+    words = [w for w in text.split() if w.upper() != "MERGEFORMAT"]
+    return " ".join(w for i, w in enumerate(words) if w != "\\*" or i + 1 < len(words))
+
+
+def instruction_target(instruction: str) -> str:
+    """Where a HYPERLINK field leads."""
+    target, anchor, words = "", "", instruction.split()[1:]
+    for index, word in enumerate(words):
+        if word == "\\l" and index + 1 < len(words):
+            anchor = words[index + 1].strip('"')
+        elif not word.startswith("\\") and not target and (index == 0 or words[index - 1] not in ("\\l", "\\o", "\\t")):
+            target = word.strip('"')
+    return target + (f"#{anchor}" if anchor else "")
+
+
+def merged_runs(runs: list[Run]) -> tuple[Run, ...]:
+    """Neighbours that look alike as one run. A blank without look of its own joins what stands before it."""
+    out: list[Run] = []
+    for run in runs:
+        if out:
+            last = out[-1]
+            same = (last.link, last.field, last.tracked) == (run.link, run.field, run.tracked)
+            if same and (last.format == run.format or (not run.text.strip() and not run.format.underline)):
+                out[-1] = replace(last, text=last.text + run.text)
+                continue
+        out.append(run)
+    return tuple(out)
+
+
+def without_label(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """A note's text without the brackets and blanks around its number, which programs set differently."""
+    label = re.match(r"\s*(?:\(\s*\)|\[\s*\])?\s*", "".join(r.text for r in runs))
+    left = label.end() if label is not None else 0
+    out: list[Run] = []
+    for run in runs:
+        cut = min(left, len(run.text))
+        left -= cut
+        if cut < len(run.text):
+            out.append(replace(run, text=run.text[cut:]))
+    return tuple(out)
