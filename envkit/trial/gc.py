@@ -7,9 +7,11 @@ whether it is still alive. Used by the fork server after a child died, and by `e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import warnings
@@ -76,6 +78,9 @@ def _dead_folders() -> list[Path]:
     for entry in sorted(os.listdir(temporary)):
         match = _SCRATCH.fullmatch(entry)
         path = temporary / entry
-        if match and process_age(int(match[1])) is None and not path.is_symlink() and path.stat().st_uid == os.getuid():
-            dead.append(path)
+        if match and process_age(int(match[1])) is None:
+            with contextlib.suppress(FileNotFoundError):  # its owner, just ended, may be removing it
+                status = path.lstat()
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                    dead.append(path)
     return dead

@@ -98,3 +98,15 @@ async def test_a_trial_that_died_is_collected_by_its_own_server(
     assert result.failure is not None
     assert result.failure.kind is FailureKind.TRIAL_DIED
     leftovers.assert_none_within(5)
+
+
+def test_a_folder_that_its_owner_removes_meanwhile_is_no_error(temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = temp / f"envkit-env-{dead_pid()}-abc"
+    scratch.mkdir()
+
+    def removed_meanwhile(pid: int) -> str | None:
+        scratch.rmdir()
+        return process_age(pid)
+
+    monkeypatch.setattr(gc, "process_age", removed_meanwhile)
+    assert gc.collect(providers=()) == []
