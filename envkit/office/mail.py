@@ -103,6 +103,8 @@ def read_eml(data: bytes) -> Message:
         raise Unreadable(Problem.EMPTY, "it holds nothing")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         data = decode_text(data).encode()
+    elif data[:4:2] == b"\0\0" or data[1:4:2] == b"\0\0":  # UTF-16 without a mark
+        data = data.decode("utf-16-be" if data[0] == 0 else "utf-16-le", "replace").encode()
     message = read_message(data.removeprefix(b"\xef\xbb\xbf").lstrip())
     if not re.match(rb"[!-9;-~]+:|From ", data.removeprefix(b"\xef\xbb\xbf").lstrip()):
         raise Unreadable(Problem.NOT_THIS_FORMAT, f"it is no message: it begins with {data[:20]!r}, not with a header")

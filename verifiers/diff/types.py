@@ -92,6 +92,17 @@ TYPES: tuple[FileType, ...] = (
     FileType(
         "archive", ("zip", "tar", "tgz", "gz"), f"{_OFFICE}.archive:read_archive", f"{_DIFF}.archive:diff_archive"
     ),
+    FileType(
+        "legacy workbook",
+        ("xls", "xlsb", "ods"),
+        f"{_OFFICE}.legacy:read_legacy_workbook",
+        f"{_DIFF}.workbook:diff_workbook",
+    ),
+    FileType("doc", ("doc", "dot"), f"{_OFFICE}.legacy:read_doc", f"{_DIFF}.document:diff_document"),
+    FileType("odt", ("odt",), f"{_OFFICE}.legacy:read_odt", f"{_DIFF}.document:diff_document"),
+    FileType("rtf", ("rtf",), f"{_OFFICE}.legacy:read_rtf", f"{_DIFF}.document:diff_document"),
+    FileType("ppt", ("ppt", "pps"), f"{_OFFICE}.legacy:read_ppt", f"{_DIFF}.deck:diff_deck"),
+    FileType("odp", ("odp",), f"{_OFFICE}.legacy:read_odp", f"{_DIFF}.deck:diff_deck"),
 )
 
 

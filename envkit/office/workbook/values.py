@@ -43,6 +43,9 @@ class Unknown:
     def __repr__(self) -> str:
         return "unknown"
 
+    def __reduce__(self) -> str:
+        return "UNKNOWN"  # there is one, in every process
+
 
 UNKNOWN: Final = Unknown()
 

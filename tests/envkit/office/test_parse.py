@@ -242,3 +242,20 @@ def test_files_are_known_by_their_first_bytes() -> None:
     assert identify(b"RIFF\0\0\0\0WEBPVP8 ") == "webp"
     assert identify(b"plain text") == ""
     assert identify(pickle.dumps(1)) == ""
+
+
+@pytest.mark.slow
+def test_a_sheet_of_a_hundred_thousand_rows_is_read_within_bounds() -> None:
+    import xlsxwriter
+
+    out = io.BytesIO()
+    book = xlsxwriter.Workbook(out, {"constant_memory": True})
+    sheet = book.add_worksheet()
+    for row in range(100_000):
+        sheet.write_row(row, 0, (row, f"item {row}", row * 1.5, "north", row % 7))
+    book.close()
+    limits = ParseLimits(memory_mb=480, cpu_s=60, wall_s=100)
+    rows = parse(out.getvalue(), lambda data: len(read_workbook(data).sheets), limits)
+    assert rows == 1
+    text = "a,b,c\n" + "".join(f"{row},item {row},{row * 1.5}\n" for row in range(100_000))
+    assert len(parse(text.encode(), read_table, limits).rows) == 100_000

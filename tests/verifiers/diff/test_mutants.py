@@ -1,0 +1,42 @@
+"""Broken files of every type: each comes back as a model or a typed reason, and the parent lives."""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envkit.verifiers.diff.types import TYPES
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+CONVERTED = {"doc", "odt", "rtf", "ppt", "odp"}
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    return importlib.import_module("parse_mutants")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", [t for t in TYPES if t.name not in CONVERTED], ids=lambda t: t.name)
+def test_a_hundred_mutants(benchmark: Any, kind: Any) -> None:
+    if kind.name == "legacy workbook" and not benchmark.CORPUS.is_dir():
+        pytest.skip("no xls file can be made here, and the corpus of public office files is not beside the checkout")
+    outcomes, wrong = benchmark.run(kind, 100)
+    assert not wrong
+    assert sum(n for name, n in outcomes.items() if not name.startswith(" ")) == 100
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10 <= benchmark.MAX_RSS_MB
+
+
+def test_a_few_mutants_of_the_quick_types(benchmark: Any) -> None:
+    for kind in TYPES:
+        if kind.name in ("json", "database", "calendar", "archive"):
+            outcomes, wrong = benchmark.run(kind, 10, seed=2)
+            assert not wrong
+            assert len(outcomes) > 1 or "read" not in outcomes
