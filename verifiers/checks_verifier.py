@@ -2,7 +2,8 @@
 
 The agent's files are opened only in a confined child process. What is wrong with them fails a criterion and says so;
 what is wrong with the checks, the initial state or ourselves leaves a criterion without a verdict, and the verdict
-without a reward. Checks that no child can judge (those in words go to a model) are judged beside it, at the same time.
+without a reward. What no child can judge (criteria in words go to a model, scripts into a sandbox) is judged beside it,
+at the same time.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.messages import AssistantMessage
 from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
+from envkit.verifiers.judging import Call
 from envkit.verifiers.run import Subject, judge_all
-from envkit.verifiers.schema import JudgeCheck, load_checks
+from envkit.verifiers.schema import JudgeCheck, ScriptCheck, load_checks
 from envkit.verifiers.scoring import Scoring, verdict_of
+from envkit.verifiers.script_check import run_check
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
 
@@ -56,14 +60,22 @@ class ChecksVerifier:
         deadline = request.deadline.within(request.step.verifier.timeout_sec, "the verifier's time limit").less(
             MARGIN_S
         )
-        subject = Subject.of(request.final, request.final_answer, request.initial)
+        subject = Subject.of(request.final, request.final_answer, request.initial, _calls(request))
         inside = [check for check in checks.check if not check.outside]
         in_words = [check for check in checks.check if isinstance(check, JudgeCheck)]
-        found, (asked, notes) = await asyncio.gather(
-            judge_all(inside, subject, deadline), _ask(in_words, request, deadline)
+        scripts = [check for check in checks.check if isinstance(check, ScriptCheck)]
+        found, (asked, notes), ran = await asyncio.gather(
+            judge_all(inside, subject, deadline),
+            _ask(in_words, request, deadline),
+            asyncio.gather(*(run_check(check, request, deadline) for check in scripts)),
         )
-        by_id = {criterion.id: criterion for criterion in (*found, *asked)}
+        by_id = {criterion.id: criterion for criterion in (*found, *asked, *ran)}
         return verdict_of([by_id[check.id] for check in checks.check], Scoring.of(checks), self.name, notes)
+
+
+def _calls(request: VerifyRequest) -> list[Call]:
+    spoken = [message for message in request.messages if isinstance(message, AssistantMessage)]
+    return [Call(call.name, call.arguments) for message in spoken for call in message.tool_calls]
 
 
 async def _ask(

@@ -20,7 +20,7 @@ from envkit.verifiers.numbers import misses_of_number
 from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
 from envkit.verifiers.tree import DamagedState, FileState, Tree
 
-__all__ = ["AgentFault", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
+__all__ = ["AgentFault", "Call", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
 
 T = TypeVar("T")
 
@@ -41,6 +41,14 @@ class ReferenceFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of the model; no arguments where they could not be parsed."""
+
+    name: str
+    arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What a judge found. `actual` and `where` are the evidence of a pass; a failed one takes them from its misses."""
 
@@ -55,6 +63,7 @@ class Context:
     """What is judged, with parsed files kept from one check to the next.
 
     Attributes:
+        calls: The tools that the model called, None where nobody recorded them.
         phase: Told what is being read, so that a parser that kills the process can be blamed on the right file:
             `final` or `initial` and the path, or "" while nothing is.
         broken: Files that killed an earlier process, and how: they are not opened again.
@@ -64,6 +73,7 @@ class Context:
     final: Tree
     initial: Tree | None
     answer: str | None
+    calls: Sequence[Call] | None = None
     phase: Callable[[str, str], None] = lambda state, path: None
     broken: Mapping[str, str] = field(default_factory=dict)
     exhausted: tuple[str, str] | None = None

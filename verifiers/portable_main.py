@@ -23,13 +23,13 @@ from envkit.failure import FailureKind, UserError
 from envkit.office.problem import Problem, Unreadable
 from envkit.verifier import Verdict
 from envkit.verifiers.initial import Needs, from_archive
-from envkit.verifiers.judging import missing
+from envkit.verifiers.judging import Call, missing
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import Scoring, verdict_of
 from envkit.verifiers.tree import ROOTS, MemoryTree
 
-__all__ = ["answer_of", "main"]
+__all__ = ["answer_of", "calls_of", "main"]
 
 
 def answer_of(agent_logs: Path) -> str | None:
@@ -38,14 +38,7 @@ def answer_of(agent_logs: Path) -> str | None:
     plain = agent_logs / "answer.txt"
     if plain.is_file():
         return plain.read_text(encoding="utf-8", errors="replace")
-    recorded = agent_logs / "trajectory.json"
-    if not recorded.is_file():
-        return None
-    try:
-        steps: Any = json.loads(recorded.read_text(encoding="utf-8", errors="replace")).get("steps")
-    except (ValueError, AttributeError, RecursionError):
-        return None
-    spoken = [s for s in steps if isinstance(s, dict) and s.get("source") == "agent"] if isinstance(steps, list) else []
+    spoken = _spoken(agent_logs)
     if not spoken or spoken[-1].get("tool_calls"):
         return None
     message = spoken[-1].get("message")
@@ -53,6 +46,27 @@ def answer_of(agent_logs: Path) -> str | None:
         parts = [p.get("text", "") for p in message if isinstance(p, dict) and p.get("type") == "text"]
         return "\n".join(str(p) for p in parts)
     return message if isinstance(message, str) else None
+
+
+def calls_of(agent_logs: Path) -> list[Call] | None:
+    """The tools that the agent called, from `trajectory.json` (ATIF); None where it can't be read."""
+    spoken = _spoken(agent_logs)
+    if spoken is None:
+        return None
+    calls = [c for s in spoken for c in s.get("tool_calls") or () if isinstance(c, dict)]
+    return [Call(str(c.get("function_name")), a if isinstance(a := c.get("arguments"), dict) else None) for c in calls]
+
+
+def _spoken(agent_logs: Path) -> list[dict[str, Any]] | None:
+    """The agent's steps of `trajectory.json`; None where it can't be read."""
+    recorded = agent_logs / "trajectory.json"
+    if not recorded.is_file():
+        return None
+    try:
+        steps: Any = json.loads(recorded.read_text(encoding="utf-8", errors="replace")).get("steps")
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return [s for s in steps if isinstance(s, dict) and s.get("source") == "agent"] if isinstance(steps, list) else None
 
 
 def _snapshot(root: Path, to: Path) -> None:
@@ -87,7 +101,8 @@ def _verdict(root: Path, timeout_s: float) -> Verdict:
     final = Path(name)
     try:
         _snapshot(root, final)
-        subject = Subject(final, answer_of(root / "logs" / "agent"), lambda needs: _initial(tests, needs))
+        said = root / "logs" / "agent"
+        subject = Subject(final, answer_of(said), lambda needs: _initial(tests, needs), calls_of(said))
         inside = [check for check in checks.check if not check.outside]
         found = judge_all_sync(inside, subject, Deadline.after(timeout_s, "the verifier's time limit"))
     finally:

@@ -23,7 +23,7 @@ from envkit.office.problem import Unreadable
 from envkit.verifier import Criterion
 from envkit.verifiers.initial import Needs, gather, needs_of
 from envkit.verifiers.jail import OUT_OF_MEMORY, Ended, Jail, Limits
-from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault, criterion_of, missing
+from envkit.verifiers.judging import AgentFault, Call, Context, Finding, ReferenceFault, criterion_of, missing
 from envkit.verifiers.kinds import judge
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.tree import DamagedState, MemoryTree, TarTree
@@ -42,6 +42,7 @@ class Subject:
     """What is judged: the final state's archive, how to get the initial state, the final answer.
 
     Attributes:
+        calls: The tools that the model called, None where nobody recorded them.
         initial: Reads what the checks need of the initial state, None where the task has none. Runs in the child before
             it gives up its rights.
     """
@@ -49,10 +50,11 @@ class Subject:
     final: Path
     answer: str | None
     initial: Callable[[Needs], MemoryTree | None]
+    calls: Sequence[Call] | None = None
 
     @classmethod
-    def of(cls, final: Path, answer: str | None, initial: Path | None) -> Subject:
-        return cls(final, answer, lambda needs: gather(needs, initial))
+    def of(cls, final: Path, answer: str | None, initial: Path | None, calls: Sequence[Call] | None = None) -> Subject:
+        return cls(final, answer, lambda needs: gather(needs, initial), calls)
 
 
 @dataclass
@@ -154,7 +156,12 @@ def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
             say("damaged", str(error))
             return
         context = Context(
-            final, state.get("initial"), subject.answer, lambda where, path: say("phase", where, path), broken
+            final,
+            state.get("initial"),
+            subject.answer,
+            subject.calls,
+            lambda where, path: say("phase", where, path),
+            broken,
         )
         for index in todo:
             check = checks[index]

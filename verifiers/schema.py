@@ -22,11 +22,11 @@ abs_tol = 0.05
 is_formula = true
 ```
 
-Each kind is a class (`schema_files.py`, `schema_apps.py`, `judge/schema.py`); its docstring is the reference of its
-keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information), `gate` (a failed
-gate makes the reward 0), and what scoring methods ask (`values.BaseCheck`). Everything a check says must hold for it to
-pass. Unknown keys are errors with a suggestion and the line. Used by the checks verifier, by `envkit check` and by task
-packs.
+Each kind is a class (`schema_files.py`, `schema_apps.py`, `schema_work.py`, `judge/schema.py`); its docstring is the
+reference of its keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information),
+`gate` (a failed gate makes the reward 0), and what scoring methods ask (`values.BaseCheck`). Everything a check says
+must hold for it to pass. Unknown keys are errors with a suggestion and the line. Used by the checks verifier, by
+`envkit check` and by task packs.
 """
 
 from __future__ import annotations
@@ -47,13 +47,16 @@ from envkit.verifiers.schema_files import (
     DeckCheck,
     DocumentCheck,
     FileCheck,
+    InputChange,
     PdfCheck,
     RangeCheck,
     SheetCheck,
     StyledParagraph,
+    Survives,
     TableCell,
     TextCheck,
 )
+from envkit.verifiers.schema_work import ChartCheck, ScriptCheck, SeriesSpec, SqlCheck, ToolCallsCheck
 from envkit.verifiers.scoring import OWN_METHODS
 from envkit.verifiers.scoring_methods import METHODS, score_with
 from envkit.verifiers.toml_lines import line_of
@@ -65,6 +68,7 @@ __all__ = [
     "BaseCheck",
     "CalendarCheck",
     "CellCheck",
+    "ChartCheck",
     "ChatCheck",
     "Check",
     "Checks",
@@ -72,14 +76,20 @@ __all__ = [
     "DeckCheck",
     "DocumentCheck",
     "FileCheck",
+    "InputChange",
     "JudgeCheck",
     "MailCheck",
     "PdfCheck",
     "RangeCheck",
+    "ScriptCheck",
+    "SeriesSpec",
     "SheetCheck",
+    "SqlCheck",
     "StyledParagraph",
+    "Survives",
     "TableCell",
     "TextCheck",
+    "ToolCallsCheck",
     "UnchangedCheck",
     "load_checks",
     "parse_checks",
@@ -101,6 +111,10 @@ Check = Annotated[
     | ChatCheck
     | CalendarCheck
     | UnchangedCheck
+    | ChartCheck
+    | SqlCheck
+    | ToolCallsCheck
+    | ScriptCheck
     | JudgeCheck,
     Field(discriminator="kind"),
 ]

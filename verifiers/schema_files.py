@@ -144,6 +144,55 @@ class FileCheck(BaseCheck):
         return self
 
 
+class InputChange(Place):
+    """An input cell of the workbook and what it is set to: `{cell = "B3", sheet = "Inputs", to = 20}`.
+
+    Attributes:
+        sheet, cell, name: As in a cell check; or the labels of `values.Place`.
+        to: The new value; or `times`: the number that the old one is multiplied by.
+    """
+
+    sheet: str | None = None
+    cell: str | None = Field(default=None, pattern=r"^\$?[A-Za-z]{1,3}\$?[1-9][0-9]{0,6}$")
+    name: str | None = None
+    to: bool | int | float | str | None = None
+    times: float | None = None
+
+    @model_validator(mode="after")
+    def _sound(self) -> InputChange:
+        if (self.cell is not None) + (self.name is not None) + self.has_label != 1:
+            raise ValueError("say which input, in one way: cell, name, or row_label and/or column_label")
+        if (self.to is None) == (self.times is None):
+            raise ValueError("say what becomes of the input, in one way: to or times")
+        return self
+
+
+class Survives(Spec):
+    """What the cell must show after inputs were changed and the workbook recalculated: a number that was typed in where
+    a formula should be does not move.
+
+    Attributes:
+        change: The inputs, all changed at once; they must be constants.
+        value, any_of, abs_tol, rel_tol: The cell's value then.
+        becomes: Or its relation to the value before: `different`, `same`, `higher`, `lower`.
+        ratio: Or the new value over the one before.
+    """
+
+    change: tuple[InputChange, ...] = Field(min_length=1)
+    value: CellValue | None = None
+    any_of: tuple[CellValue, ...] = ()
+    becomes: Literal["different", "same", "higher", "lower"] | None = None
+    ratio: float | None = None
+    abs_tol: float | None = Field(default=None, ge=0)
+    rel_tol: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _asks(self) -> Survives:
+        if self.value is None and not self.any_of and self.becomes is None and self.ratio is None:
+            raise ValueError("survives needs value, any_of, becomes or ratio")
+        return self
+
+
 class CellCheck(BaseCheck, Place, _Compared, TextRules):
     """A cell of a workbook (xlsx, xlsm).
 
@@ -160,6 +209,7 @@ class CellCheck(BaseCheck, Place, _Compared, TextRules):
         formula_regex: The formula's text (`=SUM(B2:B9)`, no `$`, upper case) must match.
         references: Cells (`Inputs!B3`, `B2:B9`) that the formula must depend on, directly or through other formulas.
         value_from: `auto` as above; `recalculated` or `cached` to insist on one source.
+        survives: What the cell must show when inputs are others (`Survives`): catches numbers typed in by hand.
     """
 
     kind: Literal["cell"]
@@ -172,6 +222,7 @@ class CellCheck(BaseCheck, Place, _Compared, TextRules):
     formula_regex: Regex | None = None
     references: tuple[str, ...] = ()
     value_from: Literal["auto", "recalculated", "cached"] = "auto"
+    survives: tuple[Survives, ...] = ()
 
     @model_validator(mode="after")
     def _sound(self) -> CellCheck:
@@ -185,8 +236,9 @@ class CellCheck(BaseCheck, Place, _Compared, TextRules):
             or self.is_formula is not None
             or self.formula_regex
             or self.references
+            or self.survives
         ):
-            raise ValueError("a cell check needs value, any_of, blank, a phrase rule or something about the formula")
+            raise ValueError("a cell check needs value, any_of, blank, a phrase rule, survives or about the formula")
         return self
 
 

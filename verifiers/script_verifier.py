@@ -30,6 +30,7 @@ __all__ = [
     "ScriptVerifier",
     "parse_reward_json",
     "parse_reward_txt",
+    "run_script",
 ]
 
 SCRIPT = "test.sh"
@@ -42,7 +43,6 @@ MAX_REWARD_BYTES = 1 << 20
 OUTPUT_CAP = 4 << 20
 #: The script's output goes to files, as under Harbor: a server that it leaves running then holds nothing up.
 _OUTPUT = ("/tmp/.test-stdout", "/tmp/.test-stderr")
-_RUN = f"exec bash /tests/{SCRIPT} > {_OUTPUT[0]} 2> {_OUTPUT[1]}"
 
 
 class ScriptVerifier:
@@ -61,44 +61,67 @@ class ScriptVerifier:
             EnvkitError: No verdict. `REWARD_MISSING` (no reward file), `REWARD_INVALID` (none that can be read),
                 `VERIFIER_TIMEOUT`, `VERIFIER_ERROR` (the script failed), or the sandbox's own failures.
         """
-        assert request.tests is not None, "applies() was not asked"
-        request.logs.mkdir(parents=True, exist_ok=True)
-        timeout_s = request.step.verifier.timeout_sec
-        try:
-            async with request.provider.create(request.spec) as sandbox:
-                await sandbox.upload(request.final)
-                await sandbox.upload(_tests_archive(request.tests))
-                await sandbox.upload(_logs_archive(request))
-                user = request.step.verifier.user
-                result = await sandbox.exec(
-                    ["bash", "-c", _RUN],
-                    env=request.env,
-                    cwd=request.spec.workdir,
-                    user=str(user) if user is not None else None,
-                    deadline=request.deadline,
-                    timeout_s=timeout_s,
-                )
-                result = await _with_output(sandbox, result, request.deadline)
-                _keep(request.logs, result)
-                if result.timed_out:
-                    raise _timeout(f"{SCRIPT} ran longer than its {timeout_s} s")
-                compat = bool(getattr(request.task, "harbor_compat", False))
-                if result.exit_code != 0 and not compat:
-                    raise EnvkitError(
-                        f"{SCRIPT} ended with exit status {result.exit_code}: any reward it wrote is not trusted; "
-                        f"it must end with 0 (or the task be read with harbor_compat). Last output: {_tail(result)}",
-                        kind=FailureKind.VERIFIER_ERROR,
-                        boundary=Boundary.VERIFIER,
-                    )
-                rewards = await _read_rewards(sandbox, result, compat=compat)
-        except DeadlineExceeded as error:
-            raise _timeout(f"{SCRIPT} was not done in time: {error}") from error
+        compat = bool(getattr(request.task, "harbor_compat", False))
+        rewards, result = await run_script(
+            request, SCRIPT, request.deadline, request.step.verifier.timeout_sec, compat=compat
+        )
         return Verdict(
             reward=_overall(rewards, compat=compat),
             rewards=rewards,
             verifier=self.name,
             extra={"exit_code": result.exit_code},
         )
+
+
+async def run_script(
+    request: VerifyRequest,
+    script: str,
+    deadline: Deadline,
+    timeout_s: float | None,
+    *,
+    interpreter: str = "bash",
+    logs_as: str = "test",
+    compat: bool = False,
+) -> tuple[dict[str, float], ExecResult]:
+    """Runs a script of `tests/` in a fresh sandbox and returns the rewards it wrote, and how it ended.
+
+    Args:
+        script: Its path below `tests/`.
+        logs_as: Begins the names of the files with its output in the verifier's logs.
+
+    Raises:
+        EnvkitError: As `ScriptVerifier.verify`.
+    """
+    assert request.tests is not None, "there is no script without tests"
+    request.logs.mkdir(parents=True, exist_ok=True)
+    try:
+        async with request.provider.create(request.spec) as sandbox:
+            await sandbox.upload(request.final)
+            await sandbox.upload(_tests_archive(request.tests))
+            await sandbox.upload(_logs_archive(request))
+            user = request.step.verifier.user
+            result = await sandbox.exec(
+                ["bash", "-c", f"exec {interpreter} /tests/{script} > {_OUTPUT[0]} 2> {_OUTPUT[1]}"],
+                env=request.env,
+                cwd=request.spec.workdir,
+                user=str(user) if user is not None else None,
+                deadline=deadline,
+                timeout_s=timeout_s,
+            )
+            result = await _with_output(sandbox, result, deadline)
+            _keep(request.logs, result, logs_as)
+            if result.timed_out:
+                raise _timeout(f"{script} ran longer than its {timeout_s} s")
+            if result.exit_code != 0 and not compat:
+                raise EnvkitError(
+                    f"{script} ended with exit status {result.exit_code}: any reward it wrote is not trusted; "
+                    f"it must end with 0 (or the task be read with harbor_compat). Last output: {_tail(result)}",
+                    kind=FailureKind.VERIFIER_ERROR,
+                    boundary=Boundary.VERIFIER,
+                )
+            return await _read_rewards(sandbox, result, script, compat=compat), result
+    except DeadlineExceeded as error:
+        raise _timeout(f"{script} was not done in time: {error}") from error
 
 
 def _timeout(message: str) -> EnvkitError:
@@ -166,9 +189,9 @@ async def _with_output(sandbox: Sandbox, result: ExecResult, deadline: Deadline)
     return dataclasses.replace(result, stdout=result.stdout + out, stderr=result.stderr + err)
 
 
-def _keep(logs: Path, result: ExecResult) -> None:
-    (logs / "test-stdout.txt").write_bytes(result.stdout)
-    (logs / "test-stderr.txt").write_bytes(result.stderr)
+def _keep(logs: Path, result: ExecResult, name: str) -> None:
+    (logs / f"{name}-stdout.txt").write_bytes(result.stdout)
+    (logs / f"{name}-stderr.txt").write_bytes(result.stderr)
 
 
 def _tail(result: ExecResult) -> str:
@@ -190,7 +213,7 @@ async def _download(sandbox: Sandbox, path: str) -> bytes | None:
         raise
 
 
-async def _read_rewards(sandbox: Sandbox, result: ExecResult, *, compat: bool) -> dict[str, float]:
+async def _read_rewards(sandbox: Sandbox, result: ExecResult, script: str, *, compat: bool) -> dict[str, float]:
     data = await _download(sandbox, REWARD_JSON)
     if data is not None:
         return parse_reward_json(data, compat=compat)
@@ -198,7 +221,7 @@ async def _read_rewards(sandbox: Sandbox, result: ExecResult, *, compat: bool) -
     if data is not None:
         return parse_reward_txt(data)
     raise EnvkitError(
-        f"{SCRIPT} (exit status {result.exit_code}) left neither {REWARD_JSON} nor {REWARD_TXT}. "
+        f"{script} (exit status {result.exit_code}) left neither {REWARD_JSON} nor {REWARD_TXT}. "
         f"Last output: {_tail(result)}",
         kind=FailureKind.REWARD_MISSING,
         boundary=Boundary.VERIFIER,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["NOW", "Engine", "EngineError"]
@@ -65,6 +66,13 @@ class Engine:
             self._whole = True
         except EngineError:
             self._whole = False
+
+    def change(self, inputs: Mapping[tuple[str, tuple[int, int]], bool | int | float | str]) -> None:
+        """Sets cells, by sheet and address, and recalculates. Raises `EngineError`."""
+        for (sheet, address), value in inputs.items():
+            _guard(lambda s=sheet, a=address, v=value: self._book.set_value(s, *a, v))
+        if self._whole:
+            _guard(self._book.evaluate_all)
 
     def value(self, sheet: str, address: tuple[int, int], formula: str) -> bool | float | str | None:
         """The value of a formula cell: number (dates as serials), text, bool, or an error's name. Raises

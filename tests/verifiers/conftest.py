@@ -67,13 +67,13 @@ def judge(tmp_path: Path) -> Callable[..., Judged]:
 
     def run(*checks: str, final: Any = None, initial: State | None = None, answer: str | None = None,
     limits: Limits | None = None,
-            timeout_s: float = 60.0) -> Judged:  # fmt: skip
+            timeout_s: float = 60.0, calls: Any = None) -> Judged:  # fmt: skip
         text = 'schema_version = "1"\n'
         for number, check in enumerate(checks):
             text += f'[[check]]\nid = "{number}"\n{check}\n'
         world = None if initial is None else write_world(tmp_path / "world", initial)
         archive = write_tar(tmp_path / "final.tar", final or {})
-        subject = Subject.of(archive, answer, world)
+        subject = Subject.of(archive, answer, world, calls)
         return Judged(judge_all_sync(parse_checks(text).check, subject, Deadline.after(timeout_s), limits))
 
     return run

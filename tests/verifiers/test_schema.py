@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,12 @@ def test_lines_are_found_in_nested_and_odd_toml() -> None:
     assert line_of(text, ("t", "u", 1, "w", "z")) == 15
     assert line_of(text, ("t", "u", 1, "w", "gone")) == 14
     assert line_of(text, ("b",)) is None
+
+
+def test_the_documentation_s_examples_are_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verifier.md").read_text()
+    examples = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    checks = [text for text in examples if "[[check]]" in text]
+    assert len(checks) >= 2
+    for text in checks:
+        parse_checks(text if text.startswith("schema_version") else HEAD + text)

@@ -23,9 +23,9 @@ from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
 from envkit.verifiers.kinds.texts import count_misses
 from envkit.verifiers.phrases import Miss, fold
 from envkit.verifiers.places import find_labels, locate, place_text
-from envkit.verifiers.schema import CellCheck, RangeCheck, SheetCheck
+from envkit.verifiers.schema import CellCheck, InputChange, RangeCheck, SheetCheck
 
-__all__ = ["judge_cell", "judge_range", "judge_sheet"]
+__all__ = ["judge_cell", "judge_range", "judge_sheet", "target"]
 
 #: The largest block that a range check looks at.
 MAX_RANGE = 200_000
@@ -66,8 +66,8 @@ def _visible(book: Workbook, path: str) -> list[Sheet]:
     return sheets
 
 
-def _target(check: CellCheck, book: Workbook) -> tuple[Sheet, Address]:
-    path = check.path
+def target(check: CellCheck | InputChange, book: Workbook, path: str) -> tuple[Sheet, Address]:
+    """The cell that a check, or a change of an input, names. Raises `AgentFault`."""
     if check.name is not None:
         return _named_cell(check.name, book, path)
     candidates = [_sheet_named(book, path, check.sheet)] if check.sheet is not None else _visible(book, path)
@@ -99,7 +99,7 @@ def _named_cell(name: str, book: Workbook, path: str) -> tuple[Sheet, Address]:
 
 def judge_cell(check: CellCheck, context: Context) -> Finding:
     book = context.load(check.path, read_workbook)
-    sheet, address = _target(check, book)
+    sheet, address = target(check, book, check.path)
     address = sheet.anchor(address)
     where = _name(check.path, sheet, address)
     with context.working_on(check.path):
@@ -124,6 +124,12 @@ def judge_cell(check: CellCheck, context: Context) -> Finding:
     if check.references:
         with context.working_on(check.path):
             misses += _reference_misses(check, book, sheet, address, formula, where)
+    if check.survives:
+        # Imported here: it finds inputs as this module finds cells.
+        from envkit.verifiers.kinds.whatif import survival_misses
+
+        with context.working_on(check.path):
+            misses += survival_misses(check, book, sheet, address, value, where)
     shown = show(value) + (f" from {formula}" if formula else "")
     return Finding(misses, actual=shown, where=where)
 
