@@ -53,7 +53,7 @@ def seeds(kind: FileType) -> list[bytes]:
             module = importlib.import_module(f"diff_edits.{info.name}")
         except ImportError:
             continue
-        if getattr(module, "SUFFIX", "") in kind.suffixes:
+        if getattr(module, "SUFFIX", "") in kind.suffixes and hasattr(module, "samples"):
             out += dict(module.samples()).values()
     if CORPUS.is_dir():
         out += [p.read_bytes() for p in sorted(CORPUS.rglob("*")) if p.suffix[1:].lower() in kind.suffixes]

@@ -116,7 +116,15 @@ class Package:
         try:
             with self._zip.open(info) as stream:
                 data = stream.read(info.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError, RuntimeError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            EOFError,
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise Unreadable(Problem.CORRUPT, f"part {name!r} can't be unpacked: {error}") from error
         if len(data) > info.file_size:
             raise Unreadable(Problem.CORRUPT, f"part {name!r} is larger than the zip directory says")
