@@ -19,12 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from envkit.office.document import Comment, Document, Note, Section, SideText, Style
+from envkit.office.document import Block, Comment, Document, Note, Paragraph, Section, SideText, Style
 from envkit.office.rich import format_changes
 from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.blocks import addresses, compare_blocks
 from envkit.verifiers.diff.finding import Change, Finding
-from envkit.verifiers.diff.paragraphs import Place, Scene, layout_changes
+from envkit.verifiers.diff.paragraphs import Place, Scene, layout_changes, shown_paragraph
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened
 
 __all__ = ["diff_document"]
@@ -33,8 +33,9 @@ __all__ = ["diff_document"]
 def diff_document(before: Document, after: Document) -> list[Finding]:
     """What differs, in reading order of the body, then beside it."""
     scene = Scene(({s.name: s for s in before.styles}, {s.name: s for s in after.styles}))
-    places = (addresses(before.blocks, headings=True), addresses(after.blocks, headings=True))
-    out = list(compare_blocks(before.blocks, after.blocks, places, scene))
+    first, second = (_content(d.blocks) for d in (before, after))
+    places = (addresses(first, headings=True), addresses(second, headings=True))
+    out = list(compare_blocks(first, second, places, scene))
     out += _notes(before.notes, after.notes, scene)
     out += _comments(before.remarks, after.remarks, scene)
     out += _controls(before, after, scene)
@@ -49,6 +50,11 @@ def diff_document(before: Document, after: Document) -> list[Finding]:
         left, right = before.protection or None, after.protection or None
         out.append(Place("document", "document").changed("protection", left, right))
     return out
+
+
+def _content(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks without blank paragraphs that are only there to end a section."""
+    return [b for b in blocks if not (isinstance(b, Paragraph) and b.ends_section and not shown_paragraph(b))]
 
 
 def _words(text: str | None) -> list[str]:

@@ -108,6 +108,7 @@ class Paragraph:
     objects: tuple[str, ...] = ()
     boxes: tuple[tuple[Block, ...], ...] = ()
     format_changes: tuple[Tracked, ...] = ()
+    ends_section: bool = field(default=False, compare=False)
     number: int = field(default=0, compare=False)
 
     def view(self, view: View) -> str:
@@ -207,8 +208,8 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A named place and the text it holds, from paragraph number `paragraph` to `last`. Those that Word makes for itself
-    (`_Toc...`, `_GoBack`) are left out."""
+    """A named place and the text it holds, from paragraph number `paragraph` to `last`. Those that Word makes for
+    itself (`_Toc...`, `_GoBack`) are left out."""
 
     name: str
     text: str = ""

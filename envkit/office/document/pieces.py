@@ -4,6 +4,7 @@ instructions, spans, and which cells a table's style treats apart."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,12 @@ from envkit.office.document.model import Run
 from envkit.office.document.styles import W
 
 __all__ = [
-    "cell_conditions", "folded_instruction", "grid_span", "instruction_target", "merged_runs", "table_look",
-    "without_label",
+    "attribute_of", "cell_conditions", "children", "children_through", "folded_instruction", "grid_span",
+    "instruction_target", "merged_runs", "table_look", "without_label",
 ]  # fmt: skip
+
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_WRAPPERS = (f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}del", f"{W}moveTo", f"{W}moveFrom")
 
 
 def table_look(properties: Any) -> dict[str, bool]:
@@ -91,3 +95,31 @@ def without_label(runs: tuple[Run, ...]) -> tuple[Run, ...]:
         if cut < len(run.text):
             out.append(replace(run, text=run.text[cut:]))
     return tuple(out)
+
+
+def children(element: Any) -> Iterator[Any]:
+    """Child elements; of alternative contents, those of the first choice (or the fallback where there is none)."""
+    for child in element:
+        if not isinstance(child.tag, str):
+            continue
+        if child.tag == f"{_MC}AlternateContent":
+            chosen = child.find(f"{_MC}Choice")
+            chosen = chosen if chosen is not None else child.find(f"{_MC}Fallback")
+            if chosen is not None:
+                yield from children(chosen)
+        else:
+            yield child
+
+
+def children_through(element: Any, tag: str) -> Iterator[Any]:
+    """Children of one tag, also through content controls and custom XML around them."""
+    for child in children(element):
+        if child.tag == tag:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from children_through(child, tag)
+
+
+def attribute_of(element: Any, path: str, name: str) -> str:
+    found = element.find(path) if element is not None else None
+    return "" if found is None else str(found.get(name, ""))

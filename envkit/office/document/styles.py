@@ -77,7 +77,7 @@ class Styles:
         self._base = Format(size=10.0)
         self._paragraph_base = ParagraphFormat()
         self._formats: dict[tuple[str, Format], Format] = {}
-        self._layouts: dict[str, ParagraphFormat] = {}
+        self._layouts: dict[tuple[str, ParagraphFormat], ParagraphFormat] = {}
         if root is None:
             return
         for element in root.iterfind(f"{W}style"):
@@ -213,14 +213,23 @@ class Styles:
                     pass
         return replace(start, **changes) if changes else start
 
-    def layout(self, style_id: str) -> ParagraphFormat:
-        """The layout of a paragraph of this style without formatting of its own."""
-        if style_id not in self._layouts:
-            out = self._paragraph_base
+    def layout(self, style_id: str, base: ParagraphFormat | None = None) -> ParagraphFormat:
+        """The layout of a paragraph of this style without formatting of its own, on top of `base` (`layout_of_table`)."""
+        start = self._paragraph_base if base is None else base
+        key = (style_id, start)
+        if key not in self._layouts:
+            out = start
             for style in self.chain(style_id):
                 out = self.direct_layout(out, style.paragraphs)
-            self._layouts[style_id] = out
-        return self._layouts[style_id]
+            self._layouts[key] = out
+        return self._layouts[key]
+
+    def layout_of_table(self, style_id: str) -> ParagraphFormat:
+        """What a table style makes of the paragraphs in its cells, on top of the defaults."""
+        out = self._paragraph_base
+        for style in self.chain(style_id or self.default_table):
+            out = self.direct_layout(out, style.paragraphs)
+        return out
 
     def direct_layout(self, start: ParagraphFormat, properties: Any) -> ParagraphFormat:
         """`start` with paragraph properties applied."""

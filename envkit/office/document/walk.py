@@ -7,7 +7,6 @@ contents only the first is read. Work is bounded: depth, paragraphs and grid cel
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +25,10 @@ from envkit.office.document.model import (
 )
 from envkit.office.document.numbering import Numbering
 from envkit.office.document.pieces import (
+    attribute_of,
     cell_conditions,
+    children,
+    children_through,
     folded_instruction,
     grid_span,
     instruction_target,
@@ -45,7 +47,6 @@ MAX_PARAGRAPHS = 200_000
 MAX_CELLS = 500_000
 _MAX_DEPTH = 60
 
-_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
@@ -57,7 +58,6 @@ _V = "{urn:schemas-microsoft-com:vml}"
 _O = "{urn:schemas-microsoft-com:office:office}"
 _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _KINDS = {"ins": "inserted", "del": "deleted", "moveTo": "moved to", "moveFrom": "moved from"}
-_WRAPPERS = (f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}del", f"{W}moveTo", f"{W}moveFrom")
 _SKIPPED = {
     f"{W}{name}"
     for name in (
@@ -131,6 +131,7 @@ class Walk:
     sections: list[tuple[Any, int]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     pictures: int = 0
+    _layout: ParagraphFormat | None = None
     _fields: list[_Field] = field(default_factory=list)
     _comments: dict[str, tuple[list[str], int]] = field(default_factory=dict)
     _marks: dict[str, tuple[str, list[str], int]] = field(default_factory=dict)
@@ -210,6 +211,7 @@ class Walk:
             diagrams=tuple(made.diagrams),
             objects=tuple(made.objects),
             boxes=boxes,
+            ends_section=properties is not None and properties.find(f"{W}sectPr") is not None,
             format_changes=tuple(dict.fromkeys(made.changes)),
             number=number,
         )
@@ -217,7 +219,7 @@ class Walk:
         return out
 
     def _list(self, properties: Any, style_id: str) -> tuple[ListItem | None, ParagraphFormat]:
-        layout = self.styles.layout(style_id)
+        layout = self.styles.layout(style_id, self._layout)
         own = properties.find(f"{W}numPr") if properties is not None else None
         inherited = self.styles.numbering(style_id)
         item = None
@@ -423,7 +425,8 @@ class Walk:
         properties = element.find(f"{W}tblPr")
         style = value(properties, f"{W}tblStyle")
         look = table_look(properties)
-        elements = list(_through(element, f"{W}tr"))
+        outside, layout = self._layout, self.styles.layout_of_table(style)
+        elements = list(children_through(element, f"{W}tr"))
         rows: list[tuple[str, ...]] = []
         grid: list[tuple[Cell, ...]] = []
         tracked: list[tuple[Tracked, ...]] = []
@@ -431,14 +434,16 @@ class Walk:
         for number, row in enumerate(elements):
             cells: list[Cell] = []
             texts = [""] * grid_span(row.find(f"{W}trPr/{W}gridBefore"))
-            holders = list(_through(row, f"{W}tc"))
+            holders = list(children_through(row, f"{W}tc"))
             for order, holder in enumerate(holders):
                 cell_properties = holder.find(f"{W}tcPr")
                 span = grid_span(cell_properties.find(f"{W}gridSpan"), 1) if cell_properties is not None else 1
                 self.budget.spend(cells=span)
                 conditions = cell_conditions(look, number, len(elements), order, len(holders))
                 base = self.styles.of_table(style, conditions)
+                self._layout = layout
                 found = self.blocks(holder, depth + 1, table_depth + 1, base)
+                self._layout = outside
                 merge = cell_properties.find(f"{W}vMerge") if cell_properties is not None else None
                 column = len(texts)
                 texts += [""] * span
@@ -450,7 +455,7 @@ class Walk:
                         grown = replace(top, rows=number - at + 1)
                         grid[at] = (*grid[at][:index], grown, *grid[at][index + 1 :])
                     continue
-                fill = str(_attribute(cell_properties, f"{W}shd", f"{W}fill"))
+                fill = str(attribute_of(cell_properties, f"{W}shd", f"{W}fill"))
                 fill = "" if fill in ("auto", "FFFFFF") else fill.upper()
                 cell = Cell(found, number, column, span, 1, fill)
                 texts[column] = cell.text
@@ -473,34 +478,6 @@ class Walk:
         return table
 
 
-def _attribute(element: Any, path: str, name: str) -> str:
-    found = element.find(path) if element is not None else None
-    return "" if found is None else str(found.get(name, ""))
-
-
 def _tracked(element: Any) -> Tracked:
     kind = _KINDS[element.tag.removeprefix(W)]
     return Tracked(kind, element.get(f"{W}author", ""), element.get(f"{W}date", ""))
-
-
-def children(element: Any) -> Iterator[Any]:
-    """Child elements; of alternative contents, those of the first choice (or the fallback where there is none)."""
-    for child in element:
-        if not isinstance(child.tag, str):
-            continue
-        if child.tag == f"{_MC}AlternateContent":
-            chosen = child.find(f"{_MC}Choice")
-            chosen = chosen if chosen is not None else child.find(f"{_MC}Fallback")
-            if chosen is not None:
-                yield from children(chosen)
-        else:
-            yield child
-
-
-def _through(element: Any, tag: str) -> Iterator[Any]:
-    """Children of one tag, also through content controls and custom XML around them."""
-    for child in children(element):
-        if child.tag == tag:
-            yield child
-        elif child.tag in _WRAPPERS:
-            yield from _through(child, tag)
