@@ -95,12 +95,12 @@ def test_formats_are_told_by_content_not_by_name(judge: Judge) -> None:
 
 def test_memory_and_time_are_bounded(judge: Judge) -> None:
     row = b"<row>" + b"".join(b"<c><v>%d</v></c>" % (n * 7919 % 99991) for n in range(1000)) + b"</row>"
-    big = repacked({SHEET: b'<worksheet xmlns="' + MAIN + b'"><sheetData>' + row * 150 + b"</sheetData></worksheet>"})
+    big = repacked({SHEET: b'<worksheet xmlns="' + MAIN + b'"><sheetData>' + row * 300 + b"</sheetData></worksheet>"})
     final = {"filesystem/m.xlsx": big, "filesystem/good.txt": b"fine"}
-    judged = judge(XLSX, XLSX, GOOD, final=final, limits=Limits(memory_mb=6))
+    judged = judge(XLSX, XLSX, GOOD, final=final, limits=Limits(memory_mb=8))
     assert judged.outcomes == "ffp"
     assert "memory" in judged["0"].message
-    judged = judge(XLSX, XLSX, GOOD, final=final, limits=Limits(cpu_s=0.2))
+    judged = judge(XLSX, XLSX, GOOD, final=final, limits=Limits(cpu_s=0.8))
     assert judged.outcomes == "ffp"
     assert "processor time" in judged["0"].message
     assert judged["1"].message == judged["0"].message  # not opened again
