@@ -214,7 +214,7 @@ class Styles:
         return replace(start, **changes) if changes else start
 
     def layout(self, style_id: str, base: ParagraphFormat | None = None) -> ParagraphFormat:
-        """The layout of a paragraph of this style without formatting of its own, on top of `base` (`layout_of_table`)."""
+        """The layout of a paragraph of this style and none of its own, on top of `base` (`layout_of_table`)."""
         start = self._paragraph_base if base is None else base
         key = (style_id, start)
         if key not in self._layouts:
