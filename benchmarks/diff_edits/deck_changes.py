@@ -1,6 +1,5 @@
 """The single edits of `deck.py`: each finds something to edit, edits it, and says what the diff has to find."""
 
-
 from __future__ import annotations
 
 import copy
