@@ -11,7 +11,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from envkit.messages import AssistantMessage, End, Observation
 
@@ -39,11 +39,11 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_turns: int | None = 100
-    max_tokens: int | None = None
-    working_time_s: float | None = None
-    max_unparsable: int = 5
-    tool_timeout_s: float = 600.0
+    max_turns: int | None = Field(default=100, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    working_time_s: float | None = Field(default=None, gt=0)
+    max_unparsable: int = Field(default=5, gt=0)
+    tool_timeout_s: float = Field(default=600.0, gt=0)
 
 
 @dataclass(frozen=True, slots=True)

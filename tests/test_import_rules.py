@@ -25,7 +25,7 @@ FLOORS = [
     {"env", "episode", "proxy", "policy"},
     {"gym", "pool"},
     {"trial"},
-    {"report", "view", "check"},
+    {"report", "view", "check", "regrade"},
     {"cli"},
 ]
 
