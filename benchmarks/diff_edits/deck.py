@@ -92,6 +92,7 @@ EDITS: dict[str, Edit] = {
 RESAVES: dict[str, Callable[[bytes], bytes]] = {"python-pptx": python_pptx, "noise in the XML": noise}
 if shutil.which("soffice"):
     RESAVES["LibreOffice"] = libreoffice
-#: What LibreOffice 7.4 does not keep: names of layouts; the looks that built-in table styles give (spelt out in the
-#: cells); some fills of old shapes; the wrapping of embedded objects; automatic chart titles (written out).
+#: Kinds that differ after LibreOffice 7.4 saved a sample: names of layouts; looks of built-in table styles, which we do
+#: not resolve and it spells out in the cells; automatic chart titles, which it writes out; the wrapping of embedded
+#: objects. `shape.fill` (one old file) is not explained, and maybe a fault of our reader.
 LOSSES = {"LibreOffice": {"slide.layout", "cell.text.format", "shape.fill", "object", "chart.title"}}
