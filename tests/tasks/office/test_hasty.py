@@ -52,7 +52,12 @@ TRAPS: list[tuple[str, str, str, set[str]]] = [
         "full[takes] if False and",
         {"hours-b", "total"},
     ),
-    ("aalsund-price-schedule", "Aalsund/Addendum 2.pdf", "Aalsund/Tender notice.pdf", {"rate-b", "total"}),
+    (
+        "aalsund-price-schedule",
+        r'^{c} [A-Z][a-z ]+ ([\d,]+)$", pdf_lines("Aalsund/Addendum 2.pdf")',
+        r'{c} [A-Z][a-z ]+ ([\d,]+)$", pdf_lines("Aalsund/Tender notice.pdf")',
+        {"rate-b", "total"},
+    ),
     ("fjord-budget-postings", "sorted(lines)", "sorted(lines)[:1]", {"wp3", "left"}),
     ("fjord-budget-postings", "page.cell(row, 5).value = moved.group(2)", "pass", {"wp2", "wp3"}),
     ("fjord-status-memo", "spent += round", "_ = round", {"spent", "share"}),

@@ -1,0 +1,37 @@
+"""The README's examples name things that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from envkit.cli.main import COMMANDS
+from envkit.registry import expand
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+
+
+def test_every_task_it_names_exists() -> None:
+    named = set(re.findall(r"office/[a-z][a-z0-9-]+", README))
+    assert named
+    assert named <= set(expand(["office/*"]))
+
+
+def test_every_command_and_make_target_it_names_exists() -> None:
+    from envkit import plugins
+
+    commands = set(re.findall(r"^envkit ([a-z]+)", README, re.M))
+    assert commands
+    assert commands <= {*COMMANDS, *plugins.names("commands")}
+    makefile = (Path(__file__).resolve().parent.parent / "Makefile").read_text()
+    for target in set(re.findall(r"make ([a-z-]+)", README)):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_every_link_into_the_repository_leads_somewhere() -> None:
+    root = Path(__file__).resolve().parent.parent
+    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name} links to {link}"
