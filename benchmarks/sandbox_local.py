@@ -73,7 +73,7 @@ async def main(repeats: int) -> None:
     bare = [*before, str(bwrap.find(root)), *bwrap.arguments(mounts), "--"]
 
     async def run_bare(*command: str) -> None:
-        subprocess.run([*bare, *command], check=True, env={}, **identity)  # noqa: ASYNC221 - nothing else runs
+        subprocess.run([*bare, *command], check=True, env={}, **identity)
 
     table = Table()
     await run_bare("true")
@@ -128,7 +128,7 @@ async def memory(provider: LocalProvider, spec: SandboxSpec) -> None:
         for sandbox in sandboxes:
             await sandbox.exec(["true"])
             await sandbox.call(MODULE, "echo", {"value": 1})
-            while (await sandbox.ping())["children"]:  # noqa: ASYNC110 - the last leader is on its way out
+            while (await sandbox.ping())["children"]:
                 await asyncio.sleep(0.01)
             assert sandbox.pid is not None
             sizes.append({name: private_kib(pid) for name, pid in zip(names, tree(sandbox.pid), strict=True)})

@@ -49,13 +49,13 @@ TRIVIAL = [
 ]
 
 _WRITE = (
-    "python3 -c \"import openpyxl; b = openpyxl.Workbook(); s = b.active\n"
+    'python3 -c "import openpyxl; b = openpyxl.Workbook(); s = b.active\n'
     "for r in range(200): s.append([r, r * 1.5, '=A%d*2' % (r + 1)])\n"
     "b.save('model.xlsx')\""
 )
 _READ = (
     "python3 -c \"import openpyxl; s = openpyxl.load_workbook('model.xlsx').active\n"
-    "print(sum(row[0].value for row in s.iter_rows()))\""
+    'print(sum(row[0].value for row in s.iter_rows()))"'
 )
 _DOCX = "python3 -c \"import docx; d = docx.Document(); d.add_heading('Memo'); d.save('memo.docx')\""
 _STDLIB = "python3 -c \"import csv; csv.writer(open('t.csv', 'w')).writerows([[i, i * i] for i in range(1000)])\""

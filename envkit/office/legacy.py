@@ -78,7 +78,7 @@ def read_legacy_workbook(data: bytes) -> Workbook:
 
 def _written(sheets: list[tuple[str, str, list[list[Any]], tuple[int, int]]]) -> bytes:
     """The values as an xlsx file: one reader makes the model of workbooks, whatever they come from."""
-    import xlsxwriter
+    import xlsxwriter  # type: ignore[import-untyped]
 
     out = io.BytesIO()
     book = xlsxwriter.Workbook(out, {"in_memory": True, "strings_to_numbers": False, "remove_timezone": True})

@@ -224,6 +224,7 @@ def test_a_failed_write_leaves_what_was_there_and_no_rubbish(tmp_path: Path) -> 
 @pytest.mark.timeout(1800)
 def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> None:
     """Harbor 0.26's own validator."""
+    validator = [harbor_python, "-m", "harbor.utils.trajectory_validator"]
     odd = AssistantMessage(text="a\ud800b", tool_calls=(call("c", '{"x": NaN, "y": "\\ud800"}'),))
     sub = build([Message(role="user", content="title?"), AssistantMessage(text="A title")], trajectory_id="side-1")
     orphan: list[Message | AssistantMessage] = [Message(role="tool", content="?", tool_call_id="x")]
@@ -237,12 +238,17 @@ def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> Non
         path = tmp_path / f"{name}.json"
         write_trajectory(path, trajectory)
         done = subprocess.run(
-            [harbor_python, "-m", "harbor.utils.trajectory_validator", path], capture_output=True, text=True, check=False
+            [harbor_python, "-m", "harbor.utils.trajectory_validator", path],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
     spoilt = json.loads((tmp_path / "full.json").read_text()) | {"loss_mask": []}
     (tmp_path / "spoilt.json").write_text(json.dumps(spoilt))
     refused = subprocess.run(
-        [harbor_python, "-m", "harbor.utils.trajectory_validator", tmp_path / "spoilt.json"], capture_output=True, check=False
+        [harbor_python, "-m", "harbor.utils.trajectory_validator", tmp_path / "spoilt.json"],
+        capture_output=True,
+        check=False,
     )
     assert refused.returncode == 1, "the validator must be the real one"

@@ -149,7 +149,7 @@ async def test_the_asynchronous_face_is_the_same_and_cancellation_kills() -> Non
             pids.append(int(line))
 
     task = asyncio.create_task(hang())
-    while not pids:  # noqa: ASYNC110 a test that polls its own child
+    while not pids:
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -128,7 +128,12 @@ def test_the_application_is_reproducible_and_holds_only_what_judges() -> None:
     assert build_application() == first
     with zipfile.ZipFile(io.BytesIO(first)) as archive:
         names = set(archive.namelist())
-    assert {"__main__.py", "envkit/__init__.py", "envkit/verifiers/kinds/workbook.py", "envkit/office/problem.py"} <= names
+    assert {
+        "__main__.py",
+        "envkit/__init__.py",
+        "envkit/verifiers/kinds/workbook.py",
+        "envkit/office/problem.py",
+    } <= names
     held = modules()
     assert not [m for m in held if m.startswith(("envkit.sandbox", "envkit.task", "envkit.trial", "envkit.cli"))]
     assert "envkit.verifiers.script_verifier" not in held

@@ -38,7 +38,8 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, int | float):
         return "number"
-    return {str: "text", dict: "object", list: "list"}.get(type(value), type(value).__name__)
+    names: dict[type, str] = {str: "text", dict: "object", list: "list"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _canonical(value: Any) -> str:

@@ -101,7 +101,7 @@ def _unkeyed(table: str, columns: list[str], rows: list[list[tuple[Any, ...]]]) 
 
     def likeness(i: int, j: int) -> float:
         a, b = sides[0][i], sides[1][j]
-        return sum(x == y for x, y in zip(a, b, strict=True)) / max(len(columns), 1)
+        return sum(bool(x == y) for x, y in zip(a, b, strict=True)) / max(len(columns), 1)
 
     marks: list[list[Hashable]] = [[repr(row) for row in side] for side in sides]
     found = align(marks[0], marks[1], similarity=likeness)

@@ -108,7 +108,7 @@ def _paragraphs(before: Pdf, after: Pdf) -> list[Finding]:
     def add(kind: str, change: Change, i: int | None, j: int | None) -> None:
         x, y = (None if i is None else a[i]), (None if j is None else b[j])
         old, new = (None if p is None else p.text.replace("\0", "#") for p in (x, y))
-        out.append(one(kind, change, x and x.place, y and y.place, old, new))
+        out.append(one(kind, change, x.place if x else None, y.place if y else None, old, new))
 
     for i, j in found.changed:
         add("paragraph.text", Change.CHANGED, i, j)

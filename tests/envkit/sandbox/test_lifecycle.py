@@ -39,7 +39,7 @@ def running(pid: int) -> bool:
 
 async def gone(pids: list[int], within_s: float = 5.0) -> list[int]:
     end = time.monotonic() + within_s
-    while time.monotonic() < end and any(map(running, pids)):  # noqa: ASYNC110 - nobody sets an event when they die
+    while time.monotonic() < end and any(map(running, pids)):
         await asyncio.sleep(0.02)
     return [pid for pid in pids if running(pid)]
 

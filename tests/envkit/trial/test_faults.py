@@ -158,7 +158,7 @@ async def test_exceptions_that_nobody_expected(tmp_path: Path, make_task: MakeTa
 
 
 FORK_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 2; echo survived"
-MEMORY_BOMB = "python3 -c \"x = []\nwhile True: x.append(bytearray(1 << 24))\"; echo survived"
+MEMORY_BOMB = 'python3 -c "x = []\nwhile True: x.append(bytearray(1 << 24))"; echo survived'
 
 
 @pytest.mark.slow

@@ -18,8 +18,14 @@ def result(reward: float | None) -> TrialResult:
     failure = None if reward is not None else Failure.of(FailureKind.SANDBOX_DIED, Boundary.SANDBOX, "gone")
     status = Status.FAILED if reward is None else Status.SCORED
     attempt = AttemptResult(
-        trial_id="t", attempt=1, task="t", status=status, reward=reward, failure=failure,
-        started_at=NOW, finished_at=NOW,
+        trial_id="t",
+        attempt=1,
+        task="t",
+        status=status,
+        reward=reward,
+        failure=failure,
+        started_at=NOW,
+        finished_at=NOW,
     )
     return TrialResult.of(SPEC, [attempt])
 

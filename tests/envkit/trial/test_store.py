@@ -26,8 +26,15 @@ SPEC = TrialSpec(task="pack/a", policy=Plugin(name="noop"))
 
 def scored(number: int = 1, answer: str = "done") -> AttemptResult:
     return AttemptResult(
-        trial_id=SPEC.trial_id, attempt=number, task="pack/a", status=Status.SCORED, reward=1.0, final_answer=answer,
-        verdict=Verdict(reward=1.0), started_at=NOW, finished_at=NOW,
+        trial_id=SPEC.trial_id,
+        attempt=number,
+        task="pack/a",
+        status=Status.SCORED,
+        reward=1.0,
+        final_answer=answer,
+        verdict=Verdict(reward=1.0),
+        started_at=NOW,
+        finished_at=NOW,
     )
 
 

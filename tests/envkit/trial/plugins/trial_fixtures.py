@@ -49,7 +49,7 @@ def write_task(
     (folder / "task.toml").write_text(
         'schema_version = "1.4"\n'
         f"[metadata.envkit]\n{metadata}\n"
-        f"[environment]\nnetwork_mode = \"no-network\"\n{environment}\n[verifier]\n{verifier}\n"
+        f'[environment]\nnetwork_mode = "no-network"\n{environment}\n[verifier]\n{verifier}\n'
     )
     (folder / "instruction.md").write_text("Write the word 'ready' into report.txt.\n")
     world = folder / "environment" / "world"
