@@ -238,7 +238,7 @@ def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> Non
         path = tmp_path / f"{name}.json"
         write_trajectory(path, trajectory)
         done = subprocess.run(
-            [harbor_python, "-m", "harbor.utils.trajectory_validator", path],
+            [*validator, path],
             capture_output=True,
             text=True,
             check=False,
@@ -247,7 +247,7 @@ def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> Non
     spoilt = json.loads((tmp_path / "full.json").read_text()) | {"loss_mask": []}
     (tmp_path / "spoilt.json").write_text(json.dumps(spoilt))
     refused = subprocess.run(
-        [harbor_python, "-m", "harbor.utils.trajectory_validator", tmp_path / "spoilt.json"],
+        [*validator, tmp_path / "spoilt.json"],
         capture_output=True,
         check=False,
     )
