@@ -15,6 +15,9 @@ from diff_accuracy import Score, judge  # noqa: E402
 from diff_edits import csv as csv_edits  # noqa: E402
 from diff_edits import workbook as workbook_edits  # noqa: E402
 
+#: Every kind of edit on every sample: half a minute a file.
+pytestmark = pytest.mark.slow
+
 MODULES = {"csv": csv_edits, "workbook": workbook_edits}
 SAMPLES = {name: dict(module.samples()) for name, module in MODULES.items()}
 CASES = [(name, kind) for name, module in MODULES.items() for kind in module.EDITS]

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+#: Every kind of edit on every sample: half a minute a file.
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 TYPES = ["archive", "calendar", "chat", "data", "database", "image", "mail", "markdown", "mbox", "pdf", "text"]
 
@@ -21,10 +24,6 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_each_edit_is_its_findings_and_mirrors(benchmark: Any, name: str) -> None:
-    if name in ("pdf",):
-        pytest.importorskip("pypdf")
-    if name == "calendar":
-        pytest.importorskip("icalendar")
     module = importlib.import_module(f"diff_edits.{name}")
     edits, resaves = benchmark.run(module)
     assert len(edits) >= 20
