@@ -97,7 +97,10 @@ async def run_script(
     try:
         async with request.provider.create(request.spec) as sandbox:
             await sandbox.upload(request.final)
-            await sandbox.upload(_tests_archive(request.tests))
+            # As Harbor does: the task's shared tests first, a step's own over them.
+            for folder in (request.step.shared_tests_dir, request.tests):
+                if folder is not None:
+                    await sandbox.upload(_tests_archive(folder))
             await sandbox.upload(_logs_archive(request))
             user = request.step.verifier.user
             result = await sandbox.exec(

@@ -334,3 +334,20 @@ async def test_a_world_that_does_not_fit_is_told_so(tmp_path: Path) -> None:
         await env.reset()
     assert caught.value.kind is FailureKind.SETUP_FAILED
     await env.close()
+
+
+async def test_a_steps_own_tests_lie_over_the_shared_ones(tmp_path: Path) -> None:
+    pack = write_two_steps(tmp_path / "p")
+    shared, own = tmp_path / "p" / "sum" / "tests", tmp_path / "p" / "sum" / "steps" / "one" / "tests"
+    (shared / "value.txt").write_text("0.25\n")
+    (shared / "which.txt").write_text("shared\n")
+    (own / "which.txt").write_text("own\n")
+    (own / "verifier.toml").unlink()
+    (own / "test.sh").write_text(
+        'test "$(cat /tests/which.txt)" = own && cp /tests/value.txt /logs/verifier/reward.txt'
+    )
+    env = make(pack)
+    await env.reset()
+    *_, info = await env.step("x")
+    assert info["step_rewards"] == [0.25]
+    await env.close()
