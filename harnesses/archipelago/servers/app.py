@@ -12,22 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Action", "App", "Arguments", "Image", "Meta", "Tool", "ToolError"]
+from envkit.harnesses.archipelago.servers.context import Context, ToolError
+
+__all__ = ["Action", "App", "Arguments", "Context", "Image", "Meta", "Tool", "ToolError"]
 
 
 class Arguments(BaseModel):
     """Base of all argument models: unknown names are errors, texts are taken as they are, numbers may come as text."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-
-class ToolError(Exception):
-    """What the model did can't be done as asked: says what was expected, what was found and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +117,3 @@ class App:
     metas: tuple[Meta, ...] = ()
     models: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     state: str | None = None
-
-
-class Context:
-    """What a handler is given besides its arguments.
-
-    Attributes:
-        filesystem: The root that agents call `/`.
-        apps_data: The folder of all apps' state.
-        state: This app's own folder below it (made when a handler first writes), or None.
-        settings: The environment variables that the app honours (the published names).
-    """
-
-    def __init__(
-        self, filesystem: Path, apps_data: Path, state: Path | None = None, settings: Mapping[str, str] | None = None
-    ) -> None:
-        self.filesystem = filesystem
-        self.apps_data = apps_data
-        self.state = state
-        self.settings = dict(settings or {})
