@@ -10,7 +10,7 @@ from typing import Any
 from envkit.office.pdf.model import Annotation, Box, FormField
 from envkit.office.pdf.tables import Rule
 
-__all__ = ["annotations_of", "fields_of", "rules_of"]
+__all__ = ["annotations_of", "fields_of", "pictures_of", "rules_of"]
 
 Turn = Callable[[float, float, float, float], Box]
 Matrix = tuple[float, float, float, float, float, float]
@@ -22,10 +22,20 @@ _FIELD_KINDS = {1: "button", 2: "checkbox", 3: "radio", 4: "combo", 5: "list", 6
 
 def rules_of(page: Any, turned: Turn, limit: int) -> tuple[list[Rule], list[Box]]:
     """The upright and level lines drawn on a page (edges of boxes too), and the boxes of its pictures."""
+    rules, pictures = _drawn(page, turned, limit)
+    return rules, [box for box, _ in pictures]
+
+
+def pictures_of(page: Any, turned: Turn, limit: int) -> list[tuple[Box, Any]]:
+    """The pictures of a page in the order of its `Page.pictures`: box, and pdfium's object."""
+    return _drawn(page, turned, limit)[1]
+
+
+def _drawn(page: Any, turned: Turn, limit: int) -> tuple[list[Rule], list[tuple[Box, Any]]]:
     import pypdfium2.raw as raw
 
     rules: list[Rule] = []
-    pictures: list[Box] = []
+    pictures: list[tuple[Box, Any]] = []
     left = limit
 
     def walk(count: int, get: Callable[[int], Any], outer: Matrix, depth: int) -> None:
@@ -42,7 +52,7 @@ def rules_of(page: Any, turned: Turn, limit: int) -> tuple[list[Rule], list[Box]
             elif kind == raw.FPDF_PAGEOBJ_IMAGE:
                 box = _box_of(_times(_matrix(item), outer), turned)
                 if box[2] - box[0] > 1 and box[3] - box[1] > 1:
-                    pictures.append(box)
+                    pictures.append((box, item))
             elif kind == raw.FPDF_PAGEOBJ_FORM and depth < 8:
                 inner = _times(_matrix(item), outer)
                 walk(

@@ -96,6 +96,7 @@ class Page:
             hyphenated at a line's end are joined.
         blocks: Its paragraphs in reading order, without what stands in tables.
         scanned: It shows pictures and hardly any text: it needs OCR.
+        order: How blocks and tables follow each other: `n` is block n, `-n - 1` is table n; see `parts`.
         word_texts, word_boxes: Its words in reading order, packed; see `words`.
     """
 
@@ -109,6 +110,7 @@ class Page:
     pictures: tuple[Picture, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     scanned: bool = False
+    order: tuple[int, ...] = ()
     word_texts: str = ""
     word_boxes: bytes = b""
 
@@ -118,6 +120,11 @@ class Page:
         texts = self.word_texts.split("\n") if self.word_texts else []
         boxes = struct.iter_unpack("<4i", self.word_boxes)
         return tuple(Word(t, *(v / 100 for v in box)) for t, box in zip(texts, boxes, strict=True))
+
+    @property
+    def parts(self) -> tuple[Block | PdfTable, ...]:
+        """Blocks and tables together, in reading order."""
+        return tuple(self.blocks[n] if n >= 0 else self.tables[-n - 1] for n in self.order)
 
     @property
     def needs_ocr(self) -> bool:
@@ -132,13 +139,15 @@ def packed(words: list[Word]) -> tuple[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Pdf:
-    """A PDF. `metadata` holds what people wrote (Title, Author, Subject, Keywords), filled entries alone."""
+    """A PDF. `metadata` holds what people wrote (Title, Author, Subject, Keywords), filled entries alone. `count` is
+    how many pages the file has: `pages` holds fewer where only some were asked for."""
 
     pages: tuple[Page, ...]
     metadata: tuple[tuple[str, str], ...] = ()
     outline: tuple[OutlineItem, ...] = ()
     fields: tuple[FormField, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    count: int = 0
 
     @property
     def by_lines(self) -> str:

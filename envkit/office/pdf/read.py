@@ -6,8 +6,9 @@ in two threads of one process at once. Entry point `read_pdf`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from envkit.office.pdf.characters import words_of
@@ -17,7 +18,7 @@ from envkit.office.pdf.model import Attachment, Block, Box, OutlineItem, Page, P
 from envkit.office.pdf.tables import borderless_tables, ruled_tables
 from envkit.office.problem import Problem, Unreadable
 
-__all__ = ["MAX_PAGES", "read_pdf"]
+__all__ = ["MAX_PAGES", "Turned", "opened", "read_pdf"]
 
 MAX_PAGES = 3_000
 #: Objects of one page beyond which the rest of it is not looked at.
@@ -28,8 +29,9 @@ _PASSWORD = 4
 _WRITTEN = ("Title", "Author", "Subject", "Keywords")
 
 
-def read_pdf(data: bytes) -> Pdf:
-    """Reads a PDF. Raises `Unreadable`."""
+@contextlib.contextmanager
+def opened(data: bytes) -> Iterator[Any]:
+    """pdfium's document of a PDF's bytes, closed at the end. Raises `Unreadable`."""
     if not data:
         raise Unreadable(Problem.EMPTY, "it has 0 bytes")
     if b"%PDF-" not in data[:1024]:
@@ -49,10 +51,25 @@ def read_pdf(data: bytes) -> Pdf:
             raise Unreadable(Problem.CORRUPT, "it has no pages; it may be cut off")
         if count > MAX_PAGES:
             raise Unreadable(Problem.TOO_BIG, f"it has {count} pages; at most {MAX_PAGES} are read")
+        yield document
+    except pdfium.PdfiumError as error:
+        raise Unreadable(Problem.CORRUPT, f"it is broken: {error}") from error
+    finally:
+        document.close()
+
+
+def read_pdf(data: bytes, numbers: Collection[int] | None = None) -> Pdf:
+    """Reads a PDF, or only the pages of some numbers (from 1; those it doesn't have are passed over). Raises
+    `Unreadable`."""
+    with opened(data) as document:
+        import pypdfium2 as pdfium
+
         forms = _init_forms(document)
         pages: list[Page] = []
         fields: list[Any] = []
-        for index in range(count):
+        for index in range(len(document)):
+            if numbers is not None and index + 1 not in numbers:
+                continue
             try:
                 page = document.get_page(index)
             except pdfium.PdfiumError as error:
@@ -70,11 +87,8 @@ def read_pdf(data: bytes) -> Pdf:
             _outline(document),
             tuple(fields),
             _attachments(document),
+            len(document),
         )
-    except pdfium.PdfiumError as error:
-        raise Unreadable(Problem.CORRUPT, f"it is broken: {error}") from error
-    finally:
-        document.close()
 
 
 def _clean(text: str) -> str:
@@ -148,9 +162,11 @@ def _page(page: Any, number: int) -> Page:
     texts: list[str] = []
     ordered: list[Word] = []
     tables: list[PdfTable] = []
+    order: list[int] = []
     for part in _stripes(words, ruled):
         if isinstance(part, PdfTable):
             tables.append(part)
+            order.append(-len(tables))
             texts.append(_table_text(part))
             ordered += [w for w in words if _inside(w, part.box)]
             continue
@@ -159,10 +175,12 @@ def _page(page: Any, number: int) -> Page:
             for piece in _around_tables(region, found):
                 if isinstance(piece, PdfTable):
                     tables.append(piece)
+                    order.append(-len(tables))
                     texts.append(_table_text(piece))
                     ordered += next(held for table, held in found if table is piece)
                     continue
                 more, paragraphs = blocks_of([piece])
+                order += range(len(blocks), len(blocks) + len(more))
                 blocks += more
                 texts += paragraphs
                 ordered += [w for band in piece.bands for w in band.words]
@@ -180,6 +198,7 @@ def _page(page: Any, number: int) -> Page:
         pictures=tuple(Picture(box) for box in pictures),
         annotations=annotations_of(page, turned),
         scanned=bool(pictures) and sum(len(w.text) for w in words) < 10,
+        order=tuple(order),
         word_texts=word_texts,
         word_boxes=word_boxes,
     )
