@@ -1,0 +1,143 @@
+"""The schemas that clients see: published names and required flags, nested types written out, nothing empty.
+
+pydantic's own schemas hold references, titles, nulls and defaults of None, which cost the model tokens and break some
+clients. Here they are written out: every reference in place, optional without null, descriptions kept. Used by the
+server's tool list and by the `*_schema` companions, which give the full schema of any model by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, Field, create_model
+
+from envkit.harnesses.archipelago.servers.app import Action, App, Arguments, Meta, Tool
+from envkit.harnesses.archipelago.servers.arguments import known_fields
+
+__all__ = ["action_fields", "known_models", "output_schema", "schema_request", "tidy", "wire_schema"]
+
+_DROPPED = ("title", "$defs", "discriminator", "additionalProperties", "const")
+
+
+def tidy(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's schema with every reference written out and nothing that carries no meaning."""
+    schema = model.model_json_schema(by_alias=True)
+    out: dict[str, Any] = _tidy(schema, schema.get("$defs", {}), ())
+    out.setdefault("type", "object")
+    if out["type"] == "object":
+        out.setdefault("properties", {})
+    return out
+
+
+def _tidy(node: Any, definitions: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+    if isinstance(node, list):
+        return [_tidy(item, definitions, above) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        name = str(node["$ref"]).rpartition("/")[2]
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        if name in above:
+            # A model that holds itself: one level is shown, the rest has the same shape.
+            return {"type": "object", "description": beside.get("description", f"another {name}")}
+        return _tidy({**definitions.get(name, {}), **beside}, definitions, (*above, name))
+    for union in ("anyOf", "oneOf"):
+        if union in node:
+            branches = [branch for branch in node[union] if branch.get("type") != "null"]
+            rest = {key: value for key, value in node.items() if key != union}
+            if len(branches) == 1:
+                # What is said here is nearer than what the branch says of itself.
+                return _tidy({**branches[0], **rest}, definitions, above)
+            node = {**rest, "anyOf": branches}
+    if "allOf" in node and len(node["allOf"]) == 1:
+        rest = {key: value for key, value in node.items() if key != "allOf"}
+        return _tidy({**node["allOf"][0], **rest}, definitions, above)
+    out: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            out[key] = {name: _tidy(item, definitions, above) for name, item in value.items()}
+        elif key == "const":
+            out["enum"] = [value]
+        elif key == "additionalProperties" and isinstance(value, dict):
+            out[key] = _tidy(value, definitions, above)
+        elif key == "default":
+            if value not in (None, "", [], {}):
+                out[key] = value
+        elif key in ("enum", "required", "examples"):
+            out[key] = value
+        elif key not in _DROPPED:
+            out[key] = _tidy(value, definitions, above)
+    return out
+
+
+def wire_schema(model: type[BaseModel], wrapper: str | None) -> dict[str, Any]:
+    """The input schema of a tool, inside its published envelope."""
+    inner = tidy(model)
+    if wrapper is None:
+        inner.pop("description", None)
+        return inner
+    return {"type": "object", "properties": {wrapper: inner}, "required": [wrapper]}
+
+
+def output_schema(tool: Tool) -> dict[str, Any] | None:
+    """The schema of a structured result. Required is what the handler always fills in."""
+    return None if tool.result is None else tidy(tool.result)
+
+
+@lru_cache(maxsize=8)
+def schema_request(argument: str) -> type[Arguments]:
+    """The arguments of a `*_schema` companion: one name."""
+    description = "The name of a model or an action; without one, the names there are"
+    made: type[Arguments] = create_model(
+        "SchemaRequest", __base__=Arguments, **{argument: (str | None, Field(default=None, description=description))}
+    )  # type: ignore[call-overload]
+    return made
+
+
+def action_fields(meta: Meta, action: Action, tool: Tool) -> dict[str, bool]:
+    """The fields of the request that an action takes -> whether it can't do without them."""
+    required = known_fields(tool.arguments)
+    asked = known_fields(meta.request)
+    return {
+        field: action.build is None and required.get(argument, False)
+        for field, argument in action.fields.items()
+        if field in asked
+    }
+
+
+def action_model(meta: Meta, name: str, action: Action, tool: Tool) -> dict[str, Any]:
+    """The schema of one action's request: the fields it takes, with the types of the tool that carries it out."""
+    request = tidy(meta.request)["properties"]
+    inner = tidy(tool.arguments)["properties"]
+    properties: dict[str, Any] = {"action": {"type": "string", "enum": [name]}}
+    required = ["action"]
+    for field, needed in action_fields(meta, action, tool).items():
+        own = request.get(field, {})
+        properties[field] = own if action.build is not None else inner.get(action.fields[field], own)
+        if needed:
+            required.append(field)
+    return {"type": "object", "description": tool.description, "properties": properties, "required": required}
+
+
+def known_models(app: App, meta: Meta) -> dict[str, Callable[[], dict[str, Any]]]:
+    """The names that a companion knows -> how to make their schema: actions, the request, the tools' models, others."""
+
+    def of(model: type[BaseModel]) -> Callable[[], dict[str, Any]]:
+        return lambda: tidy(model)
+
+    def of_action(name: str) -> Callable[[], dict[str, Any]]:
+        action = meta.actions[name]
+        tool = next(tool for tool in app.tools if tool.name == action.tool)
+        return lambda: action_model(meta, name, action, tool)
+
+    known: dict[str, Callable[[], dict[str, Any]]] = {name: of_action(name) for name in meta.actions}
+    known[meta.request.__name__] = of(meta.request)
+    for tool in app.tools:
+        if any(action.tool == tool.name for action in meta.actions.values()):
+            known.setdefault(tool.name, of(tool.arguments))
+            known.setdefault(tool.arguments.__name__, of(tool.arguments))
+    for name, model in app.models.items():
+        known.setdefault(name, of(model))
+    return known
