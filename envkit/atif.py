@@ -28,13 +28,15 @@ from envkit.atif_schema import (
     AtifStep,
     AtifToolCall,
     Content,
+    ContentPart,
     Extra,
     FinalMetrics,
+    MediaSource,
     ObservationResult,
     Trajectory,
 )
 from envkit.failure import UserError
-from envkit.messages import AssistantMessage, Message, StopReason, ToolCall, ToolSpec, Usage
+from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, ToolSpec, Usage
 
 __all__ = ["Trajectory", "build_trajectory", "read_trajectory", "to_messages", "write_trajectory"]
 
@@ -158,7 +160,9 @@ def to_messages(trajectory: Trajectory, *, copied: bool = True) -> list[Message 
             out.append(_assistant(step, extra))
         elif not (step.observation is not None and step.source == "system" and step.message == ""):
             role: Any = "assistant" if step.source == "agent" else step.source
-            out.append(Message(role=role, content=_text(step.message), name=extra.get("name")))
+            out.append(
+                Message(role=role, content=_text(step.message), name=extra.get("name"), images=_images(step.message))
+            )
         for result in step.observation.results if step.observation else ():
             more = result.extra or {}
             out.append(
@@ -168,6 +172,7 @@ def to_messages(trajectory: Trajectory, *, copied: bool = True) -> list[Message 
                     tool_call_id=result.source_call_id or more.get("tool_call_id"),
                     name=more.get("name"),
                     is_error=bool(more.get("is_error", False)),
+                    images=_images(result.content),
                 )
             )
     return out
@@ -182,7 +187,7 @@ def _close(steps: list[AtifStep], fields: dict[str, Any] | None) -> None:
 
 
 def _said(message: Message) -> dict[str, Any]:
-    fields: dict[str, Any] = {"message": _clean(message.content)}
+    fields: dict[str, Any] = {"message": _content(message)}
     extra: Extra = {"name": message.name} if message.name else {}
     if message.role == "assistant":  # words put into the model's mouth, not sampled
         fields |= {"source": "agent", "llm_call_count": 0}
@@ -253,7 +258,7 @@ def _add_result(fields: dict[str, Any], message: Message) -> None:
     fields.setdefault("results", []).append(
         ObservationResult(
             source_call_id=message.tool_call_id if message.tool_call_id in known else None,
-            content=_clean(message.content),
+            content=_content(message),
             extra=extra or None,
         )
     )
@@ -313,10 +318,33 @@ def _totals(steps: list[AtifStep]) -> FinalMetrics:
     )
 
 
+def _content(message: Message) -> Content:
+    """A message's text; with images, parts, the images as `data:` URLs, so that the file stands for itself."""
+    text = _clean(message.content)
+    if not message.images:
+        return text
+    sources = [MediaSource(media_type=image.mime, path=image.url) for image in message.images]
+    return [ContentPart(type="text", text=text), *(ContentPart(type="image", source=source) for source in sources)]
+
+
+def _images(content: Content | None) -> tuple[Image, ...]:
+    """The images that the content holds itself."""
+    found = []
+    for part in content if isinstance(content, list) else ():
+        if part.type == "image" and part.source is not None and part.source.path.startswith("data:"):
+            head, _, data = part.source.path.partition(";base64,")
+            found.append(Image(mime=head.removeprefix("data:"), data=data))
+    return tuple(found)
+
+
 def _text(content: Content | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(part.text or (f"[{part.type}: {part.source.path}]" if part.source else "") for part in content)
+    return "".join(
+        part.text or (f"[{part.type}: {part.source.path}]" if part.source else "")
+        for part in content
+        if part.source is None or not part.source.path.startswith("data:")
+    )
 
 
 def _clean(text: str) -> str:

@@ -67,7 +67,7 @@ class AsyncEnv:
     Attributes:
         verdict: The task's verdict after the end; `verdicts` has one per finished step.
         messages: Everything said in the main thread, oldest first.
-        stop, final_answer: Of the last step that ended.
+        stop, final_answer, answer_status: Of the last step that ended.
         timings: Seconds per stage: `world`, `start`, `setup`, `agent`, `snapshot`, `verify`, `stop`.
         final: The tar file of the final state; there until `close`.
         initial: The folder of the initial state, or None.
@@ -123,6 +123,7 @@ class AsyncEnv:
         self.observation: Observation | None = None
         self.stop: StopReason | None = None
         self.final_answer: str | None = None
+        self.answer_status: str | None = None
         self.timings: dict[str, float] = {}
         self.final: Path | None = None
         self.initial: Path | None = None
@@ -186,7 +187,8 @@ class AsyncEnv:
             if not self.is_open:
                 raise UserError("step before reset, or after the end of the episode: call reset first")
             message = AssistantMessage.coerce(action)
-            self.messages.append(message)
+            if self.observation is None or self.observation.kind is not ObservationKind.SIDE:
+                self.messages.append(message)
             try:
                 return await self._working(self._step(message))
             except BaseException:
@@ -305,7 +307,7 @@ class AsyncEnv:
     async def _finish(self, end: End) -> tuple[Observation | None, float | None, bool, bool, dict[str, Any]]:
         """One step of the task has ended: verify it, then go on to the next or end the episode."""
         self.messages.extend(end.messages)
-        self.stop, self.final_answer = end.stop, end.final_answer
+        self.stop, self.final_answer, self.answer_status = end.stop, end.final_answer, end.answer_status
         self._add("agent", time.monotonic() - self._agent_since)
         await self._close_session()
         last = self.step_index + 1 >= len(self.task.steps)
@@ -409,13 +411,17 @@ class AsyncEnv:
 
     def _note(self, observation: Observation) -> None:
         self.observation = observation
-        if observation.kind is not ObservationKind.SIDE:
+        if observation.kind is ObservationKind.APPEND:
             self.messages.extend(observation.messages)
+        elif observation.kind is ObservationKind.REWRITE:  # what was said before stays said; only the new is added
+            self.messages.extend(message for message in observation.messages if message not in self.messages)
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {"task": self.task.id, "step": self.step_index}
         if self.stop is not None:
             info["stop"] = str(self.stop)
+        if self.answer_status is not None:
+            info["answer_status"] = self.answer_status
         if self.verdicts:
             info["step_rewards"] = [verdict.reward for verdict in self.verdicts]
         if self.verdict is not None:

@@ -7,6 +7,7 @@ proportional to what the turn adds. Everything is frozen and JSON-shaped; `to_op
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from envkit.failure import UserError
 __all__ = [
     "AssistantMessage",
     "End",
+    "Image",
     "Message",
     "Observation",
     "ObservationKind",
@@ -24,6 +26,7 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "Usage",
+    "openai_messages",
 ]
 
 
@@ -96,17 +99,42 @@ class Usage(_Frozen):
     waited_s: float = 0.0
 
 
+class Image(_Frozen):
+    """An image in a message: its type (`image/png`) and its bytes in Base64."""
+
+    mime: str
+    data: str
+
+    @property
+    def url(self) -> str:
+        """It as a `data:` URL."""
+        return f"data:{self.mime};base64,{self.data}"
+
+
 class Message(_Frozen):
-    """A message of any role but a *sampled* assistant turn (see `AssistantMessage`)."""
+    """A message of any role but a *sampled* assistant turn (see `AssistantMessage`).
+
+    `images` come with the text, for a model that sees; `plain` is what one is told that doesn't.
+    """
 
     role: Literal["system", "user", "tool", "assistant"]
     content: str
     tool_call_id: str | None = None
     name: str | None = None
     is_error: bool = False
+    images: tuple[Image, ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """The text; with a word about images that are left out, where there are any."""
+        if not self.images:
+            return self.content
+        what = "The image is" if len(self.images) == 1 else f"The {len(self.images)} images are"
+        return f"{self.content}\n[{what} left out: you can't be shown images.]"
 
     def to_openai(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"role": self.role, "content": self.content}
+        """The Chat Completions form without images. `openai_messages` gives a conversation with them."""
+        out: dict[str, Any] = {"role": self.role, "content": self.plain}
         if self.role == "tool":
             out["tool_call_id"] = self.tool_call_id
         return out
@@ -173,6 +201,41 @@ class AssistantMessage(_Frozen):
             raise UserError(f"not an assistant message: {error}") from error
 
 
+def openai_messages(messages: Iterable[Message | AssistantMessage], *, vision: bool = False) -> list[dict[str, Any]]:
+    """A conversation, or a part of one that ends with a turn's last tool message, in Chat Completions form.
+
+    A tool's message takes no image there; so where the model sees, a run of tool messages is followed by one user
+    message with all their images, in order.
+    """
+    out: list[dict[str, Any]] = []
+    owed: list[Image] = []
+
+    def pay() -> None:
+        if owed:
+            text = "The images that the tools returned, in order:"
+            out.append({"role": "user", "content": [{"type": "text", "text": text}, *map(_image_part, owed)]})
+            owed.clear()
+
+    for message in messages:
+        images = message.images if vision and isinstance(message, Message) else ()
+        if not (isinstance(message, Message) and message.role == "tool"):
+            pay()
+        wire = message.to_openai()
+        if images and isinstance(message, Message):
+            if message.role == "tool":
+                wire["content"] = message.content
+                owed.extend(images)
+            else:
+                wire["content"] = [{"type": "text", "text": message.content}, *map(_image_part, images)]
+        out.append(wire)
+    pay()
+    return out
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": image.url}}
+
+
 class ObservationKind(StrEnum):
     """How an observation relates to what its thread said before."""
 
@@ -208,8 +271,13 @@ class StopReason(StrEnum):
 
 
 class End(_Frozen):
-    """A session's end: no further answer is awaited."""
+    """A session's end: no further answer is awaited.
+
+    Attributes:
+        answer_status: What the model itself says of its work, where the harness asks: `completed`, `blocked`, `failed`.
+    """
 
     stop: StopReason
     final_answer: str | None = None
+    answer_status: str | None = None
     messages: tuple[Message, ...] = ()

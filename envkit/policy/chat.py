@@ -113,7 +113,7 @@ class ChatPolicy:
             thread.messages.clear()
         if observation.tools is not None:
             thread.tools = observation.tools
-        thread.messages.extend(self._wire(message) for message in observation.messages)
+        thread.messages.extend(self._wire(*observation.messages))
         self._turn += 1
         body = chat_wire.request_body(
             self._options, thread.messages, thread.tools, context.seed if self._options.send_seed else None
@@ -137,12 +137,12 @@ class ChatPolicy:
             )
         usage = message.usage.model_copy(update={"waited_s": waited_s})
         message = message.model_copy(update={"usage": usage})
-        thread.messages.append(self._wire(message))
+        thread.messages.extend(self._wire(message))
         _log(context.logs, asked, message, observation.thread)
         return message
 
-    def _wire(self, message: Message | AssistantMessage) -> dict[str, Any]:
-        return chat_wire.to_wire(message, reasoning=self._options.send_reasoning)
+    def _wire(self, *messages: Message | AssistantMessage) -> list[dict[str, Any]]:
+        return chat_wire.to_wire(messages, reasoning=self._options.send_reasoning, vision=self._options.vision)
 
     async def close(self) -> None:
         self._context, self._client = None, None

@@ -47,6 +47,7 @@ class ChatOptions(_Strict):
         max_tokens_field: Its name in the request; some models know only `max_completion_tokens`.
         send_seed: Send the trial's seed.
         send_reasoning: Send a turn's reasoning back in later turns, as some models need it between tool calls.
+        vision: The model sees: images that tools return are sent to it. Without, the text says that they are left out.
         extra_body: Further fields of the request.
         context_limit: The model's context in tokens, where known; enables the context nudge and tells a full context
             from a turn that ran into max_tokens.
@@ -70,6 +71,7 @@ class ChatOptions(_Strict):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     send_seed: bool = False
     send_reasoning: bool = False
+    vision: bool = False
     extra_body: dict[str, Any] = {}
     context_limit: int | None = Field(default=None, ge=1)
     prices: Prices | None = None

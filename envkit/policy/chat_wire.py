@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec, Usage
+from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec, Usage, openai_messages
 from envkit.policy.chat_options import ChatOptions, Prices
 
 __all__ = ["NotAnAnswer", "error_text", "is_context_error", "is_quota_error", "parse_answer", "request_body", "to_wire"]
@@ -53,22 +53,27 @@ def request_body(
     return {**body, **options.extra_body}
 
 
-def to_wire(message: Message | AssistantMessage, *, reasoning: bool = False) -> dict[str, Any]:
-    """A message as it stands in the history of a request.
+def to_wire(
+    messages: Sequence[Message | AssistantMessage], *, reasoning: bool = False, vision: bool = False
+) -> list[dict[str, Any]]:
+    """Messages as they stand in the history of a request, images included where the model sees.
 
     A server refuses the whole request when a call in the history has arguments that are no JSON or a name that no
     function can have; but what the model got wrong must not end the trial. So such a call is shown in a form that every
     server takes; the tool's result tells the model what it wrote.
     """
-    out = message.to_openai()
-    if isinstance(message, AssistantMessage):
-        for call, wire in zip(message.tool_calls, out.get("tool_calls", ()), strict=False):
-            function = wire["function"]
+    out = openai_messages(messages, vision=vision)
+    sampled = (m for m in messages if isinstance(m, AssistantMessage) or m.role == "assistant")
+    for wire, message in zip((entry for entry in out if entry["role"] == "assistant"), sampled, strict=True):
+        if not isinstance(message, AssistantMessage):
+            continue
+        for call, shown in zip(message.tool_calls, wire.get("tool_calls", ()), strict=False):
+            function = shown["function"]
             function["name"] = _NO_NAME.sub("_", call.name)[:64] or "unnamed"
             if not _is_strict_object(function["arguments"]):
                 function["arguments"] = json.dumps({"unparsable": function["arguments"]})
         if reasoning and message.reasoning:
-            out["reasoning_content"] = message.reasoning
+            wire["reasoning_content"] = message.reasoning
     return out
 
 

@@ -122,7 +122,7 @@ def template_messages(messages: Sequence[AnyMessage], before: Sequence[AnyMessag
     out: list[dict[str, Any]] = []
     for m in messages:
         if not isinstance(m, AssistantMessage):
-            entry: dict[str, Any] = {"role": m.role, "content": m.content}
+            entry: dict[str, Any] = {"role": m.role, "content": m.plain}
             if m.role == "tool":
                 entry["tool_call_id"] = m.tool_call_id
                 name = m.name or names.get(m.tool_call_id or "")

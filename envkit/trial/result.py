@@ -167,6 +167,7 @@ class AttemptResult(_Outcome):
     Attributes:
         task_id, task_digest: Of the task as it was loaded; None where it could not be.
         turns: Sampled assistant messages, side threads included.
+        answer_status: What the model said of its own work, where the harness asks: completed, blocked or failed.
         timings: Seconds per stage.
         process: Of the operating system: exit code, signal, peak memory. Only where the process died.
         missing: Every reason for a missing outcome, of an unscored verdict.
@@ -183,6 +184,7 @@ class AttemptResult(_Outcome):
     steps: tuple[StepRecord, ...] = ()
     missing: tuple[Failure, ...] = ()
     final_answer: str | None = None
+    answer_status: str | None = None
     usage: UsageTotals = UsageTotals()
     turns: int = 0
     tool_calls: int = 0
@@ -238,6 +240,7 @@ class TrialResult(_Outcome):
     steps: tuple[StepRecord, ...] = ()
     missing: tuple[Failure, ...] = ()
     final_answer: str | None = None
+    answer_status: str | None = None
     usage: UsageTotals = UsageTotals()
     turns: int = 0
     tool_calls: int = 0

@@ -241,6 +241,7 @@ class _Attempt:
             steps=self._steps(),
             stop=env.stop if env else None,
             final_answer=env.final_answer if env else None,
+            answer_status=env.answer_status if env else None,
             usage=self._tally.totals(),
             turns=self._tally.turns,
             tool_calls=self._tally.calls,

@@ -12,7 +12,7 @@ import pytest
 
 from envkit.atif import Trajectory, build_trajectory, read_trajectory, to_messages, write_trajectory
 from envkit.failure import UserError
-from envkit.messages import AssistantMessage, Message, StopReason, ToolCall, ToolSpec, Usage
+from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, ToolSpec, Usage
 
 TOOL = ToolSpec(name="bash", description="runs", parameters={"type": "object", "properties": {"command": {}}})
 LONG = "zeile ü 漢字 \n" * 50_000
@@ -252,3 +252,18 @@ def test_harbor_accepts_what_we_write(tmp_path: Path, harbor_python: str) -> Non
         check=False,
     )
     assert refused.returncode == 1, "the validator must be the real one"
+
+
+def test_images_survive_the_file_and_are_parts_there(tmp_path: Path) -> None:
+    image = Image(mime="image/png", data="iVBORw0KGgo=")
+    said: list[Message | AssistantMessage] = [
+        Message(role="user", content="Look.", images=(image,)),
+        AssistantMessage(tool_calls=(call("c1", "{}"),)),
+        Message(role="tool", content="[image]", tool_call_id="c1", images=(image, image)),
+    ]
+    path = tmp_path / "trajectory.json"
+    write_trajectory(path, build(said))
+    assert to_messages(read_trajectory(path))[0] == said[0]
+    assert to_messages(read_trajectory(path))[2] == said[2]
+    result = json.loads(path.read_text())["steps"][1]["observation"]["results"][0]
+    assert [part["type"] for part in result["content"]] == ["text", "image", "image"]

@@ -22,7 +22,7 @@ from envkit.failure import (
 )
 from envkit.harness import Limits
 from envkit.harnesses.opencode import OpenCodeHarness
-from envkit.messages import AssistantMessage, StopReason, ToolCall
+from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason, ToolCall
 from envkit.registry import DirectoryPack
 from envkit.sandbox.local import LocalProvider
 
@@ -351,3 +351,45 @@ async def test_a_steps_own_tests_lie_over_the_shared_ones(tmp_path: Path) -> Non
     *_, info = await env.step("x")
     assert info["step_rewards"] == [0.25]
     await env.close()
+
+
+class Compacting:
+    """A harness whose session asks for a summary on the side, rewrites its history, and ends."""
+
+    name, version = "compacting", "1"
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def session(self, *_: Any) -> Compacting:
+        return self
+
+    async def open(self) -> Observation:
+        self.seen: list[AssistantMessage] = []
+        return Observation(messages=(Message(role="system", content="s"), Message(role="user", content="u")), tools=())
+
+    async def step(self, message: AssistantMessage) -> Observation | End:
+        self.seen.append(message)
+        if len(self.seen) == 1:
+            asked = Message(role="user", content="summarise")
+            return Observation(thread="summary", kind=ObservationKind.SIDE, messages=(asked,))
+        if len(self.seen) == 2:
+            history = (Message(role="system", content="s"), Message(role="user", content="u, so far: " + message.text))
+            return Observation(kind=ObservationKind.REWRITE, messages=history)
+        return End(stop=StopReason.ANSWERED, final_answer=message.text, answer_status="blocked")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_side_thread_stays_aside_and_a_rewrite_adds_only_what_is_new(pack: DirectoryPack) -> None:
+    env = make(pack, harness=Compacting())
+    try:
+        await env.reset()
+        for said in ("one", "the summary", "the end"):
+            *_, info = await env.step(said)
+    finally:
+        await env.close()
+    texts = [m.text if isinstance(m, AssistantMessage) else m.content for m in env.messages]
+    assert texts == ["s", "u", "one", "u, so far: the summary", "the end"]
+    assert info["answer_status"] == env.answer_status == "blocked"

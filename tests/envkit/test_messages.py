@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envkit.failure import UserError
-from envkit.messages import AssistantMessage, StopReason, ToolCall, Usage
+from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, Usage, openai_messages
 
 
 def test_a_plain_string_is_text_without_calls() -> None:
@@ -78,3 +78,26 @@ def test_arguments_nested_beyond_reason_are_unparsable_not_a_fault() -> None:
     call = ToolCall.parse("1", "bash", "[" * 200_000)
     assert call.arguments is None
     assert "JSON" in (call.error or "")
+
+
+PNG = Image(mime="image/png", data="iVBORw0KGgo=")
+
+
+def test_images_follow_a_run_of_tool_messages_for_a_model_that_sees() -> None:
+    calls = tuple(ToolCall(id=str(n), name="look", arguments={}) for n in range(2))
+    turn = [
+        AssistantMessage(tool_calls=calls),
+        Message(role="tool", content="[image]", tool_call_id="0", images=(PNG,)),
+        Message(role="tool", content="text", tool_call_id="1"),
+    ]
+    seen = openai_messages([*turn, Message(role="user", content="and this", images=(PNG,))], vision=True)
+    assert [m["role"] for m in seen] == ["assistant", "tool", "tool", "user", "user"]
+    assert seen[1]["content"] == "[image]"
+    assert seen[3]["content"][1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    assert [part["type"] for part in seen[4]["content"]] == ["text", "image_url"]
+
+
+def test_a_model_that_does_not_see_is_told_so() -> None:
+    told = openai_messages([Message(role="tool", content="[image]", tool_call_id="0", images=(PNG, PNG))])
+    assert len(told) == 1
+    assert "2 images are left out" in told[0]["content"]

@@ -29,7 +29,7 @@ from fake_openai import (
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind, UserError
-from envkit.messages import AssistantMessage, Message, Observation, ObservationKind, ToolCall, ToolSpec
+from envkit.messages import AssistantMessage, Image, Message, Observation, ObservationKind, ToolCall, ToolSpec
 from envkit.policy.base import Policy, PolicyContext
 from envkit.policy.chat import ChatPolicy
 from envkit.task import Task
@@ -479,3 +479,16 @@ async def test_a_call_of_the_model_that_is_no_json_does_not_end_the_trial_at_a_s
     async with FakeOpenAI(strict) as server, chat(server) as asking:
         said = await asking.policy.act(Observation(kind=ObservationKind.REWRITE, messages=history))
     assert said.text == "fine"
+
+
+@pytest.mark.parametrize("vision", [True, False])
+async def test_images_go_to_a_model_that_sees_and_only_to_it(chat: Callable[..., Chat], vision: bool) -> None:
+    image = Image(mime="image/png", data="iVBORw0KGgo=")
+    async with FakeOpenAI(answer("Looking.", [("bash", "{}")]), answer("A chart.")) as server:
+        async with chat(server, vision=vision) as asking:
+            first = await asking.policy.act(HELLO)
+            told = Message(role="tool", content="[image]", tool_call_id=first.tool_calls[0].id, images=(image,))
+            await asking.policy.act(Observation(messages=(told,)))
+    body = json.dumps(server.requests[1].json)
+    assert (image.data in body) is vision
+    assert ("left out" in body) is not vision

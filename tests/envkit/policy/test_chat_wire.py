@@ -284,7 +284,7 @@ def test_the_request_says_what_the_options_say() -> None:
         extra_body={"top_k": 5},
     )
     tool = ToolSpec(name="bash", description="runs", parameters={"type": "object"})
-    history = [to_wire(Message(role="user", content="hi"))]
+    history = to_wire([Message(role="user", content="hi")])
     assert request_body(options, history, [tool], seed=7) == {
         "model": "m",
         "messages": [{"role": "user", "content": "hi"}],
@@ -313,11 +313,11 @@ def test_the_request_says_what_the_options_say() -> None:
 def test_a_call_the_model_got_wrong_is_sent_back_in_a_form_that_servers_take(
     name: str, raw: str, sent_name: str, sent: str
 ) -> None:
-    wire = to_wire(AssistantMessage(tool_calls=(ToolCall.parse("c", name, raw),)))
+    (wire,) = to_wire([AssistantMessage(tool_calls=(ToolCall.parse("c", name, raw),))])
     assert wire["tool_calls"] == [{"id": "c", "type": "function", "function": {"name": sent_name, "arguments": sent}}]
 
 
 def test_reasoning_goes_back_only_on_request() -> None:
     said = AssistantMessage(text="x", reasoning="why")
-    assert "reasoning_content" not in to_wire(said)
-    assert to_wire(said, reasoning=True)["reasoning_content"] == "why"
+    assert "reasoning_content" not in to_wire([said])[0]
+    assert to_wire([said], reasoning=True)[0]["reasoning_content"] == "why"
