@@ -116,7 +116,7 @@ def read_message(content: bytes) -> Message:
     # The modern policy would decode headers by itself, at ten times the cost, and raises on some malformed ones.
     message = email.message_from_bytes(content)
     real = tuple(name for part in message.walk() if (name := _attachment_name(part)))
-    declared = tuple(p.strip() for p in _header(message, "X-Attachments").split(",") if p.strip())
+    declared = _declared(_header(message, "X-Attachments"))
     return Message(
         message_id=_header(message, "Message-ID").strip(),
         sender=next(iter(parse_addresses(_raw(message, "From"))), ""),
@@ -138,6 +138,12 @@ def read_message(content: bytes) -> Message:
         rich=_texts(message)[1],
         parts=tuple(_parts(message)),
     )
+
+
+def _declared(text: str) -> tuple[str, ...]:
+    """The paths of the header, with commas between them; one that has a comma itself stands in quotes."""
+    pieces = re.findall(r'"([^"]*)"|([^,"][^,]*)', text)
+    return tuple(path for quoted, plain in pieces if (path := (quoted or plain).strip()))
 
 
 def _names(message: RawMessage) -> tuple[tuple[str, str], ...]:
@@ -228,7 +234,7 @@ def _texts(message: RawMessage) -> tuple[str, str]:
 
 def _body(message: RawMessage) -> str:
     plain, rich = _texts(message)
-    if plain and _raw(message, "X-Body-Format").lower() == "html":
+    if plain and not rich and _raw(message, "X-Body-Format").lower() == "html":
         return html_to_text(plain)
     return plain if plain.strip() else rich
 

@@ -70,12 +70,14 @@ class Action:
             not take is an error that names the fields it does take.
         build: For nested arguments: from the given fields to the tool's arguments, in place of `fields`' renaming.
         wrap: From the tool's result to the payload of the meta result; None: text becomes `{"raw_output": text}`.
+        required: With `build`: the fields that the action can't do without.
     """
 
     tool: str
     fields: Mapping[str, str]
     build: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     wrap: Callable[[Any], Any] | None = None
+    required: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

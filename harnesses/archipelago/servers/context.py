@@ -163,12 +163,13 @@ class Context:
             raise ToolError(f"there is no {shown}{self._near(path)}") from error
         except OSError as error:
             raise ToolError(f"{shown} can't be opened: {error.strerror}") from error
-        with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
             if stat.S_ISDIR(found.st_mode):
                 raise ToolError(f"{shown} is a folder, not a file; give the path of a file in it")
-            if not stat.S_ISREG(found.st_mode):
-                raise ToolError(f"{shown} is not a regular file (a pipe, a socket or a device)")
+            raise ToolError(f"{shown} is not a regular file (a pipe, a socket or a device)")
+        with os.fdopen(fd, "rb") as file:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
             raise ToolError(f"{shown} has {found.st_size:,} bytes; at most {max_bytes:,} are read")

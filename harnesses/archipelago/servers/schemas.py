@@ -101,7 +101,7 @@ def action_fields(meta: Meta, action: Action, tool: Tool) -> dict[str, bool]:
     required = known_fields(tool.arguments)
     asked = known_fields(meta.request)
     return {
-        field: action.build is None and required.get(argument, False)
+        field: field in action.required or (action.build is None and required.get(argument, False))
         for field, argument in action.fields.items()
         if field in asked
     }
