@@ -1,17 +1,21 @@
 """Throws broken files at every parser: none may kill the parent, outgrow its memory or run on.
 
-    python benchmarks/parse_mutants.py [--each 2000] [--type pdf] [--seed 1]
+    python benchmarks/parse_mutants.py [--each 2000] [--type pdf] [--seed 1] [--width 1] [--keep FOLDER] [--json]
 
 For each type, sound files (generated, and those of the corpus when ENVKIT_CORPUS or ../shared/corpus is there) are
 mutated: bytes flipped, stretches cut out, doubled, zeroed, swapped, the tail cut off, numbers made huge, and, in zips,
-the same done to a part that is then packed anew. Each mutant is read in a confined child; the outcomes are counted.
-Exits 1 when anything but a model or a typed reason comes back, a child's memory passes 512 MiB, or its time the limit.
+the same done to a part that is then packed anew. Each mutant is read in a confined child, forked from a parent that has
+the parsers loaded; never more at once than cores. Prints a table of outcomes per type, with the time of a mutant and
+the largest child. Exits 1 when anything but a model or a typed reason comes back, a child's memory passes 512 MiB, or
+the parent of a type's children dies. `--keep` writes the mutants that broke their parser into a folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
+import multiprocessing
 import os
 import random
 import resource
@@ -21,15 +25,15 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import diff_edits
 
-from envkit.office.parse import ParseLimits, ParserPool, Parsing
-from envkit.office.problem import Unreadable
+from envkit.office.parse import ParseLimits, ParserPool, Parsing, preload
+from envkit.office.problem import Problem, Unreadable
 from envkit.verifiers.diff.types import TYPES, FileType
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,50 +164,114 @@ class Measured:
         return max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
 
 
-def run(kind: FileType, count: int, seed: int = 1, limits: ParseLimits = LIMITS) -> tuple[Counter[str], list[str]]:
-    """The outcomes, and what is wrong with them."""
+def run(
+    kind: FileType,
+    count: int,
+    seed: int = 1,
+    limits: ParseLimits = LIMITS,
+    *,
+    width: int | None = None,
+    keep: Path | None = None,
+) -> tuple[Counter[str], list[str]]:
+    """The outcomes (and, indented, what broke parsers), and what is wrong with them.
+
+    Args:
+        width: Children at once; the cores, when None.
+        keep: A folder for the mutants that broke their parser.
+    """
     outcomes: Counter[str] = Counter()
     wrong: list[str] = []
     kind.read  # noqa: B018 loads the parser before the first fork
-    with ParserPool(limits=limits) as pool:
+    again = mutants(kind, count, seed) if keep else iter(())
+    with ParserPool(width, limits) as pool:
         works = (Measured(kind, data) for data in mutants(kind, count, seed))
         for number, outcome in enumerate(pool.map(works)):
-            name = str(outcome.problem) if isinstance(outcome, Unreadable) else "read"
-            outcomes[name] += 1
-            if isinstance(outcome, Unreadable) and outcome.problem == "a file that breaks its parser":
+            data = next(again, b"")
+            outcomes[str(outcome.problem) if isinstance(outcome, Unreadable) else "read"] += 1
+            if isinstance(outcome, Unreadable) and outcome.problem is Problem.PARSER_CRASH:
                 outcomes[f"  {str(outcome)[:100]}"] += 1
+                if keep is not None:
+                    (keep / f"{kind.suffixes[0]}-{seed}-{number}.{kind.suffixes[0]}").write_bytes(data)
             elif not isinstance(outcome, int | Unreadable):
                 wrong.append(f"{kind.name} mutant {number}: {outcome!r}")
     return outcomes, wrong
 
 
+@dataclass
+class Row:
+    """What came of one type."""
+
+    kind: str
+    outcomes: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    peak_mb: int = 0
+
+
+def alone(kind: FileType, args: argparse.Namespace) -> Row:
+    """A type in a process of its own, whose children's memory is measured apart from that of other types."""
+    if not seeds(kind):
+        return Row(kind.name, wrong=[f"{kind.name}: no sound file to begin with"])
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+
+    def work() -> None:
+        began = time.monotonic()
+        outcomes, wrong = run(kind, args.each, args.seed, width=args.width, keep=args.keep)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+        theirs.send(Row(kind.name, dict(outcomes), wrong, time.monotonic() - began, peak))
+
+    process = context.Process(target=work)
+    process.start()
+    theirs.close()
+    try:
+        row: Row = ours.recv()
+    except EOFError:
+        row = Row(kind.name, wrong=[f"{kind.name}: the parent of its children died"])
+    process.join()
+    if row.peak_mb > MAX_RSS_MB:
+        row.wrong.append(f"{kind.name}: a child of {row.peak_mb} MiB")
+    return row
+
+
+#: Columns of the table.
+SHORT = {
+    "read": "read", Problem.EMPTY: "empty", Problem.NOT_THIS_FORMAT: "other", Problem.ENCRYPTED: "crypt",
+    Problem.CORRUPT: "corrupt", Problem.TOO_BIG: "big", Problem.TIMEOUT: "slow", Problem.PARSER_CRASH: "crash",
+    Problem.UNSUPPORTED: "unsupp",
+}  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=2000, help="mutants of each type")
-    parser.add_argument("--type", help="only this type")
+    parser.add_argument("--type", choices=[kind.name for kind in TYPES], help="only this type")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--width", type=int, help="children at once, never more than cores (default: the cores)")
+    parser.add_argument("--keep", type=Path, help="a folder for mutants that broke their parser")
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    bad: list[Any] = []
+    if args.keep is not None:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    preload()
+    rows: list[Row] = []
+    if not args.json:
+        print(f"{'':<16}" + "".join(f"{name:>8}" for name in SHORT.values()) + f"{'ms each':>9}{'MiB':>6}", flush=True)
     for kind in TYPES:
         if kind.name in SKIPPED or args.type not in (None, kind.name):
             continue
-        if not seeds(kind):
-            print(f"{kind.name}: no sound file to begin with")
-            bad.append(kind.name)
-            continue
-        began = time.monotonic()
-        outcomes, wrong = run(kind, args.each, args.seed)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-        took = time.monotonic() - began
-        plain = ", ".join(f"{n} {name}" for name, n in outcomes.most_common() if not name.startswith(" "))
-        print(f"{kind.name}: {args.each} mutants in {took:.0f} s, largest child so far {peak} MiB: {plain}", flush=True)
-        for name, n in outcomes.most_common():
-            if name.startswith(" "):
-                print(f"    {n} x {name.strip()}")
-        bad += wrong
-        if peak > MAX_RSS_MB:
-            bad.append(f"{kind.name}: a child of {peak} MiB")
-    print("\n".join(map(str, bad)) or "the parent lived, every outcome was typed, memory and time were bounded")
+        rows.append(row := alone(kind, args))
+        if not args.json:
+            counts = "".join(f"{row.outcomes.get(str(name), 0):>8}" for name in SHORT)
+            print(f"{row.kind:<16}{counts}{1000 * row.seconds / args.each:>9.1f}{row.peak_mb:>6}", flush=True)
+            for name, n in row.outcomes.items():
+                if name.startswith(" "):
+                    print(f"    {n} x {name.strip()}", flush=True)
+    bad = [line for row in rows for line in row.wrong]
+    if args.json:
+        print(json.dumps({"each": args.each, "seed": args.seed, "types": [asdict(row) for row in rows]}, indent=1))
+    else:
+        print("\n".join(bad) or "the parent lived, every outcome was typed, memory and time were bounded")
     return 1 if bad else 0
 
 

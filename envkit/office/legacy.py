@@ -51,6 +51,19 @@ def read_legacy_workbook(data: bytes) -> Workbook:
         raise Unreadable(Problem.NOT_THIS_FORMAT, f"it is no xls, xlsb or ods workbook: it begins with {data[:8]!r}")
     admit(data)
     try:
+        sheets = _sheets(calamine, data)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Unreadable(Problem.CORRUPT, f"it is broken: {str(error)[:200]}") from None
+    if not sheets:
+        raise Unreadable(Problem.CORRUPT, "it has no sheet")
+    return read_workbook(_written(sheets))
+
+
+def _sheets(calamine: Any, data: bytes) -> list[tuple[str, str, list[list[Any]], tuple[int, int]]]:
+    """Name, visibility, rows and first cell of each sheet."""
+    try:
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except calamine.PasswordError as error:
         raise Unreadable(Problem.ENCRYPTED, "it is protected with a password") from error
@@ -71,9 +84,7 @@ def read_legacy_workbook(data: bytes) -> Workbook:
             sheets.append((meta.name, hidden, sheet.to_python(skip_empty_area=True), start))
     except (calamine.CalamineError, ValueError, OSError) as error:
         raise Unreadable(Problem.CORRUPT, f"it is broken: {error}") from error
-    if not sheets:
-        raise Unreadable(Problem.CORRUPT, "it has no sheet")
-    return read_workbook(_written(sheets))
+    return sheets
 
 
 def _written(sheets: list[tuple[str, str, list[list[Any]], tuple[int, int]]]) -> bytes:

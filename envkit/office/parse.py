@@ -173,6 +173,11 @@ def _work(jail: Jail, work: Callable[[], Any]) -> None:
     except Exception as error:  # noqa: BLE001 the capture point: parsers raise anything
         message = f"its parser failed: {type(error).__name__}: {error}"
         outcome = ("unreadable", str(Problem.PARSER_CRASH), message[:2000])
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        # What a parser written in Rust raises where it gives up on a file.
+        outcome = ("unreadable", str(Problem.PARSER_CRASH), f"its parser panicked: {error}"[:2000])
     data = pickle.dumps(outcome, protocol=5)
     del outcome
     for start in range(0, len(data), _CHUNK):

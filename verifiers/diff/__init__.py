@@ -10,7 +10,8 @@ formatting, timestamps) is no finding, an inserted row or paragraph is one findi
 
 from __future__ import annotations
 
-from envkit.verifiers.diff.files import diff_bytes, diff_folders, diff_paths, diff_snapshots
+from envkit.verifiers.diff.files import diff_bytes
 from envkit.verifiers.diff.finding import Change, Finding
+from envkit.verifiers.diff.trees import diff_folders, diff_paths, diff_snapshots
 
 __all__ = ["Change", "Finding", "diff_bytes", "diff_folders", "diff_paths", "diff_snapshots"]

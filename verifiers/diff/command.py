@@ -7,8 +7,8 @@ import fnmatch
 import json
 from pathlib import Path
 
-from envkit.verifiers.diff.files import diff_paths
 from envkit.verifiers.diff.report import as_html, as_text, is_derived
+from envkit.verifiers.diff.trees import diff_paths
 
 __all__ = ["add_arguments", "run"]
 

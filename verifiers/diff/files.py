@@ -1,40 +1,122 @@
-"""Compares files, folders and snapshots: finds the changed files, and asks the differ of each file's type.
+"""Compares two versions of a file: asks the differ of its type, in a confined child.
 
-A file that one side can't read is one finding (`file.unreadable`), with both reasons where both can't. Files whose
-bytes are equal are never opened. A renamed file is found by its content where it is the same, by its name and likeness
-where it is not. Used by the command, the verifiers and the judge; what is compared may be hostile, so that callers who
-don't trust it run this in a confined child.
+What is compared may be hostile: whoever asks, every pair of files is parsed and compared in a child with bounds on
+memory and time (`envkit.office.parse`). A file that one side can't read is one finding (`file.unreadable`), with both
+reasons where both can't; one that brings the child down is found out and named. Files whose bytes are equal are never
+opened. Used by `trees.py`, the verifiers, the judge and tool servers.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from envkit.failure import UserError
-from envkit.office.problem import Unreadable
+from envkit.office.gate import MAX_FILE_BYTES, admit
+from envkit.office.legacy import CONVERTED, modern
+from envkit.office.parse import ParseLimits, confined
+from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text
-from envkit.snapshot import ROOTS, Kind, Snapshot, SnapshotError, shown
 from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.show import clipped
-from envkit.verifiers.diff.types import suffix_of, type_of
+from envkit.verifiers.diff.types import FileType, suffix_of, type_of
 
-__all__ = ["MAX_FILE_BYTES", "Tree", "diff_bytes", "diff_folders", "diff_paths", "diff_snapshots", "diff_trees"]
+__all__ = ["DEFAULT", "MAX_FILE_BYTES", "Pair", "compare", "diff_bytes"]
 
-#: Files beyond this size are compared by hash alone.
-MAX_FILE_BYTES = 256 << 20
+#: What comparing one pair of files may take.
+DEFAULT = ParseLimits()
 
 
-def diff_bytes(path: str, before: bytes, after: bytes, *, other: str | None = None) -> list[Finding]:
-    """The differences of two versions of one file.
+def diff_bytes(
+    path: str, before: bytes, after: bytes, *, other: str | None = None, limits: ParseLimits = DEFAULT
+) -> list[Finding]:
+    """The differences of two versions of one file, parsed and compared in a confined child.
 
     Args:
         path: Its name, which says its type; `other` the second's, where it was renamed.
+        limits: What the child may use for both sides and their comparison.
+
+    Raises:
+        ImportError: The parser of this type is not installed.
     """
+    return Pair.of(path, other or path, before, after).found(limits)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two versions of a file; called in a child, their differences. `settled` are those that need no parser."""
+
+    path: str
+    other: str
+    before: bytes
+    after: bytes
+    settled: tuple[Finding, ...] | None = None
+
+    @classmethod
+    def of(cls, path: str, other: str, before: bytes, after: bytes) -> Pair:
+        if before == after:
+            return cls(path, other, b"", b"", ())
+        if max(len(before), len(after)) > MAX_FILE_BYTES:
+            return cls(path, other, b"", b"", (_content(before, after, "too large to be compared by content"),))
+        if type_of(path) is not type_of(other):
+            return cls(path, other, b"", b"", (_content(before, after, "of two types; compared as bytes"),))
+        kind = type_of(path)
+        if kind is not None:
+            # Imported by the parent, so that its children need not.
+            _ = kind.read, kind.diff
+        if suffix_of(path) not in CONVERTED:
+            return cls(path, other, before, after)
+        # LibreOffice works in a confined child of its own, which would not fit into the one that compares.
+        sides: list[bytes] = []
+        problems: list[str | None] = []
+        for name, data in ((path, before), (other, after)):
+            try:
+                sides.append(modern(data, suffix_of(name))[0])
+                problems.append(None)
+            except Unreadable as error:
+                problems.append(f"{error.problem}: {error}")
+        if any(problems):
+            return cls(path, other, b"", b"", (_unreadable(*problems),))
+        made = CONVERTED[suffix_of(path)]
+        return cls(f"{path}.{made}", f"{other}.{made}", *sides)
+
+    def __call__(self) -> list[Finding]:
+        return compare(self.path, self.before, self.after, other=self.other)
+
+    def found(self, limits: ParseLimits) -> list[Finding]:
+        """The differences, by way of a confined child."""
+        if self.settled is not None:
+            return list(self.settled)
+        try:
+            return confined(self, limits)
+        except Unreadable as error:
+            return self.blamed(error, limits)
+
+    def blamed(self, error: Unreadable, limits: ParseLimits) -> list[Finding]:
+        """What is said where the child did not live to compare: which of the two brought it down."""
+        kind = type_of(self.path)
+        if kind is None:
+            return [
+                _content(self.before, self.after, f"compared as bytes, since comparing lines was given up: {error}")
+            ]
+        # A model may take more room than is taken back; here nothing but the problem comes back.
+        limits = replace(limits, result_mb=max(limits.result_mb, 1))
+        problems: list[str | None] = []
+        for data in (self.before, self.after):
+            try:
+                confined(lambda kind=kind, data=data: _side(kind, data)[1], limits)  # type: ignore[misc]
+                problems.append(None)
+            except Unreadable as one:
+                problems.append(f"{one.problem}: {one}")
+        if any(problems):
+            return [_unreadable(*problems)]
+        found = _unreadable(None, None)
+        return [found.model_copy(update={"message": f"both can be read, but not compared: {error}"})]
+
+
+def compare(path: str, before: bytes, after: bytes, *, other: str | None = None) -> list[Finding]:
+    """`diff_bytes` in the caller's own process: for callers that are in a confined child themselves."""
     if before == after:
         return []
     to = other or path
@@ -43,18 +125,26 @@ def diff_bytes(path: str, before: bytes, after: bytes, *, other: str | None = No
         return [_content(before, after, "compared as bytes")]
     if first is None:
         return _plain(before, after)
-    sides: list[Any] = []
-    problems: list[str | None] = []
-    for data in (before, after):
-        try:
-            sides.append(first.read(data))
-            problems.append(None)
-        except Unreadable as error:
-            sides.append(None)
-            problems.append(f"{error.problem}: {error}")
+    sides = [_side(first, data) for data in (before, after)]
+    problems = [problem for _, problem in sides]
     if any(problems):
         return [_unreadable(*problems)]
-    return first.diff(*sides)
+    return first.diff(*(model for model, _ in sides))
+
+
+def _side(kind: FileType, data: bytes) -> tuple[Any, str | None]:
+    """The model of one side, or why there is none. The capture point for parsers."""
+    try:
+        admit(data)
+        return kind.read(data), None
+    except Unreadable as error:
+        return None, f"{error.problem}: {error}"
+    except RecursionError:
+        return None, f"{Problem.CORRUPT}: it is nested too deeply to be read"
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # noqa: BLE001 parsers raise anything
+        return None, f"{Problem.PARSER_CRASH}: its parser failed: {type(error).__name__}: {error}"[:500]
 
 
 def _unreadable(before: str | None, after: str | None) -> Finding:
@@ -113,144 +203,3 @@ def _plain(before: bytes, after: bytes) -> list[Finding]:
 def _alike(a: str, b: str) -> float:
     words, others = a.split(), b.split()
     return 2 * len(set(words) & set(others)) / max(len(set(words)) + len(set(others)), 1)
-
-
-@dataclass(frozen=True)
-class Tree:
-    """Files by path, each with its size and digest, and a way to read one."""
-
-    digests: Mapping[str, str]
-    sizes: Mapping[str, int]
-    read: Callable[[str], bytes]
-
-
-def diff_trees(before: Tree, after: Tree, only: Callable[[str], bool] | None = None) -> list[Finding]:
-    """The differences of two trees. `only` limits them to the paths it accepts."""
-    wanted = only or (lambda path: True)
-    ours, theirs = before.digests, after.digests
-    gone = sorted(p for p in ours if p not in theirs and wanted(p))
-    come = sorted(p for p in theirs if p not in ours and wanted(p))
-    out: list[Finding] = []
-    for old, new, same in _renames(before, after, gone, come):
-        gone.remove(old)
-        come.remove(new)
-        out.append(Finding(path=old, where=old, to=new, kind="file.name", change=Change.MOVED, before=old, after=new))
-        if not same:
-            out += _file(before, after, old, new)
-    for path in gone:
-        said = f"{before.sizes[path]} bytes"
-        out.append(Finding(path=path, where="file", kind="file", change=Change.REMOVED, before=said))
-    for path in come:
-        said = f"{after.sizes[path]} bytes"
-        out.append(Finding(path=path, where="file", kind="file", change=Change.ADDED, after=said))
-    for path in sorted(p for p in ours if p in theirs and wanted(p) and ours[p] != theirs[p]):
-        out += _file(before, after, path, path)
-    return sorted(out, key=lambda f: f.path)
-
-
-def _file(before: Tree, after: Tree, old: str, new: str) -> list[Finding]:
-    if max(before.sizes[old], after.sizes[new]) > MAX_FILE_BYTES:
-        texts = [f"{t.sizes[p]} bytes, sha256 {t.digests[p][:12]}" for t, p in ((before, old), (after, new))]
-        found = [
-            Finding(where="file", kind="file.content", change=Change.CHANGED, before=texts[0], after=texts[1],
-                    message="too large to be compared by content")
-        ]  # fmt: skip
-    else:
-        found = diff_bytes(old, before.read(old), after.read(new), other=new)
-    return [finding.model_copy(update={"path": old}) for finding in found]
-
-
-def _renames(before: Tree, after: Tree, gone: Iterable[str], come: Iterable[str]) -> list[tuple[str, str, bool]]:
-    """Files that vanished and appeared under another path: with the same content, or (of one name in another folder)
-    with another. Of several with one content, those of one name belong together, then those of one folder."""
-    out: list[tuple[str, str, bool]] = []
-    old, new = list(gone), list(come)
-    rules: tuple[tuple[bool, Callable[[str], str]], ...] = (
-        (True, lambda path: path.rpartition("/")[2]),
-        (True, lambda path: path.rpartition("/")[0]),
-        (True, lambda path: ""),
-        (False, lambda path: path.rpartition("/")[2]),
-    )
-    for same, key in rules:
-        groups: list[dict[tuple[str, str], list[str]]] = []
-        for tree, paths in ((before, old), (after, new)):
-            group: dict[tuple[str, str], list[str]] = {}
-            for path in paths:
-                if tree.sizes[path] or not same:
-                    group.setdefault((tree.digests[path] if same else "", key(path)), []).append(path)
-            groups.append(group)
-        for mark, ours in groups[0].items():
-            theirs = groups[1].get(mark, [])
-            if not same and not len(ours) == len(theirs) == 1:
-                continue  # which is which can't be told
-            out += [(a, b, same) for a, b in zip(ours, theirs, strict=False)]
-        old = [p for p in old if p not in {a for a, _, _ in out}]
-        new = [p for p in new if p not in {b for _, b, _ in out}]
-    return out
-
-
-def diff_folders(before: Path, after: Path, only: Callable[[str], bool] | None = None) -> list[Finding]:
-    """The differences of two folders on disk. Links are compared as what they point to by name, not followed."""
-    return diff_trees(_folder(before), _folder(after), only)
-
-
-def _folder(root: Path) -> Tree:
-    files = {p.relative_to(root).as_posix(): p for p in sorted(root.rglob("*")) if p.is_file() and not p.is_symlink()}
-    digests: dict[str, str] = {}
-    for path, file in files.items():
-        with file.open("rb") as stream:
-            digests[path] = hashlib.file_digest(stream, "sha256").hexdigest()
-    sizes = {path: file.stat().st_size for path, file in files.items()}
-    return Tree(digests, sizes, lambda path: files[path].read_bytes())
-
-
-def diff_snapshots(before: Snapshot, after: Snapshot, only: Callable[[str], bool] | None = None) -> list[Finding]:
-    """The differences of two states of a world. Raises `SnapshotError` where an archive is broken."""
-    return diff_trees(_state(before), _state(after), only)
-
-
-def _state(snapshot: Snapshot) -> Tree:
-    files = {path: entry for path, entry in snapshot.entries.items() if entry.kind is Kind.FILE}
-
-    def read(path: str) -> bytes:
-        with snapshot.open(path) as stream:
-            return stream.read()
-
-    return Tree({p: snapshot.digest(p) for p in files}, {p: e.size for p, e in files.items()}, read)
-
-
-def diff_paths(before: Path, after: Path, only: Callable[[str], bool] | None = None) -> list[Finding]:
-    """The differences of two things on disk: files, folders, worlds or archives of worlds.
-
-    Raises:
-        UserError: One is missing, or they are of different sorts.
-    """
-    for path in (before, after):
-        if not path.exists():
-            raise UserError(f"there is no {path}; expected a file, a folder or an archive of a world")
-    worlds = [_is_world(path) for path in (before, after)]
-    if all(worlds):
-        with _snapshot(before) as first, _snapshot(after) as second:
-            return diff_snapshots(first, second, only)
-    if before.is_dir() and after.is_dir():
-        return diff_folders(before, after, only)
-    if before.is_dir() or after.is_dir():
-        folder, file = (before, after) if before.is_dir() else (after, before)
-        raise UserError(f"{shown(str(folder))} is a folder and {shown(str(file))} is not; compare two of one sort")
-    return diff_bytes(before.name, before.read_bytes(), after.read_bytes(), other=after.name)
-
-
-def _is_world(path: Path) -> bool:
-    if path.is_dir():
-        return any((path / root).is_dir() for root in ROOTS)
-    if suffix_of(path.name) not in ("zip", "tar", "gz", "tgz"):
-        return False
-    try:
-        with Snapshot.from_archive(path):
-            return True
-    except SnapshotError:
-        return False
-
-
-def _snapshot(path: Path) -> Snapshot:
-    return Snapshot.from_folders(path) if path.is_dir() else Snapshot.from_archive(path)
