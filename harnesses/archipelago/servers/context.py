@@ -7,8 +7,10 @@ rename, so that a handler that is killed at its deadline leaves the old file or 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import errno
+import math
 import os
 import stat
 import time
@@ -49,15 +51,23 @@ class Context:
         apps_data: Path,
         state: Path | None = None,
         settings: Mapping[str, str] | None = None,
-        *,
-        announce: Callable[[Path], None] | None = None,
     ) -> None:
         self.filesystem = Path(os.path.realpath(filesystem))
         self.apps_data = Path(os.path.realpath(apps_data))
         self.state = None if state is None else Path(os.path.abspath(state))
         self.settings = dict(settings or {})
         self.file: Path | None = None
-        self._announce = announce or (lambda path: None)
+        self._announce: Callable[[Path], None] = lambda path: None
+        self._end_s = math.inf
+
+    def bind(self, announce: Callable[[Path], None], end_s: float) -> None:
+        """Ties it to a call of the server's: who is told of half-written files, and when it must be done."""
+        self._announce = announce
+        self._end_s = end_s
+
+    def remaining_s(self) -> float:
+        """Seconds until this call is ended; infinite where nobody said. For handlers that have waits of their own."""
+        return self._end_s - time.monotonic()
 
     def now(self) -> dt.datetime:
         """The time, aware, in UTC: `ENVKIT_NOW` (what the harness shows the model) plus the time since `ENVKIT_EPOCH`
@@ -223,7 +233,8 @@ class Context:
                     os.fchmod(fd, stat.S_IMODE(mode))
             os.replace(half, path)
         except OSError as error:
-            half.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                half.unlink()
             raise ToolError(f"{shown} can't be written: {self._why(error, path, len(data))}") from error
 
     def _why(self, error: OSError, path: Path, size: int) -> str:
