@@ -116,6 +116,7 @@ class AsyncEnv:
     def _clear(self) -> None:
         self.sandbox: Sandbox | None = None
         self.spec: SandboxSpec | None = None
+        self._plain_spec: SandboxSpec | None = None  # without what the harness adds: what verification gets
         self.step_index = 0
         self.verdicts: list[Verdict] = []
         self.verdict: Verdict | None = None
@@ -248,7 +249,11 @@ class AsyncEnv:
     # -- reset ----------------------------------------------------------------------------------------------------
 
     async def _reset(self) -> tuple[Observation, dict[str, Any]]:
-        self.spec = episode.sandbox_spec(self.task, self.provider, self._labels, self._overrides)
+        self.spec = self._plain_spec = episode.sandbox_spec(self.task, self.provider, self._labels, self._overrides)
+        extend = getattr(self.harness, "sandbox", None)
+        if extend is not None:
+            with boundary(Boundary.HARNESS):
+                self.spec = extend(self.spec)
         episode.check_capabilities(self.task, self.harness, self.provider, self.spec)
         if self.verify:
             for step in self.task.steps:  # before anybody works on what nobody could judge
@@ -332,7 +337,7 @@ class AsyncEnv:
 
     async def _verify(self, *, stop_first: bool) -> Verdict:
         assert self.sandbox is not None
-        assert self.spec is not None
+        assert self._plain_spec is not None
         step = self.step_spec
         final = self._folder() / "final.tar"
         with self._timed("snapshot"), boundary(Boundary.SANDBOX):
@@ -358,7 +363,7 @@ class AsyncEnv:
                 messages=tuple(self.messages),
                 deadline=deadline,
                 provider=self.provider,
-                spec=self.spec,
+                spec=self._plain_spec,
                 logs=self._folder() / "verifier",
                 env=episode.verifier_env(step),
             )

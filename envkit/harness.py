@@ -77,7 +77,12 @@ class Session(Protocol):
 
 @runtime_checkable
 class Harness(Protocol):
-    """A way of working on tasks. Constructed with options as keyword arguments, validated at construction."""
+    """A way of working on tasks. Constructed with options as keyword arguments, validated at construction.
+
+    A harness may also have `sandbox(spec: SandboxSpec) -> SandboxSpec`: called before each sandbox is made, it adds
+    what the harness brings (programs in `readonly`, a model's socket in `sockets`, memory for them). It raises
+    `CapabilityError` where that is not at hand.
+    """
 
     name: str
     version: str

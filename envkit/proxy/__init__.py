@@ -5,9 +5,21 @@ three dialects (Chat Completions, Responses, Anthropic Messages), on a unix sock
 the same observations, so that any policy answers them, and the token policy records the same trace for all three.
 """
 
+from envkit.proxy.blackbox import SOCKET, BlackBoxSession, Program
 from envkit.proxy.dialect import BadRequest, ModelRequest
 from envkit.proxy.door import Closed, Door
 from envkit.proxy.server import ModelProxy
 from envkit.proxy.threads import ThreadBook, looks_like_side_call
 
-__all__ = ["BadRequest", "Closed", "Door", "ModelProxy", "ModelRequest", "ThreadBook", "looks_like_side_call"]
+__all__ = [
+    "SOCKET",
+    "BadRequest",
+    "BlackBoxSession",
+    "Closed",
+    "Door",
+    "ModelProxy",
+    "ModelRequest",
+    "Program",
+    "ThreadBook",
+    "looks_like_side_call",
+]

@@ -57,6 +57,8 @@ class SandboxSpec(BaseModel):
         network: `no-network`, `public` or `allowlist` (with `allowed_hosts`).
         writable: Further absolute paths that are writable and empty at the start.
         sockets: Unix sockets of host services offered inside: path inside -> path on the host.
+        readonly: Folders of the host shown inside, read-only: path inside -> path on the host. Programs and code that a
+            harness brings; a provider that can't mount them copies them in at the start.
         env: Environment of every process; never holds a secret of the host's.
         labels: Written on everything the provider creates: run, trial, owner_pid, expires_at (Unix seconds).
             `envkit gc` reads them.
@@ -78,6 +80,7 @@ class SandboxSpec(BaseModel):
     workdir: str = FILESYSTEM
     writable: tuple[str, ...] = ("/logs", "/solution", "/tests")
     sockets: Mapping[str, str] = Field(default_factory=dict)
+    readonly: Mapping[str, str] = Field(default_factory=dict)
     env: Mapping[str, str] = Field(default_factory=dict)
     labels: Mapping[str, str] = Field(default_factory=dict)
     start_timeout_s: float = 60.0

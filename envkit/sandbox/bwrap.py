@@ -122,6 +122,7 @@ class Mounts:
         packages: Host folder of the office packages; None for none.
         files: Path -> descriptor of its content.
         sockets: Path inside -> path of the socket on the host.
+        readonly: Path inside -> folder on the host.
     """
 
     interpreter: Interpreter
@@ -129,6 +130,7 @@ class Mounts:
     tmpfs: dict[str, tuple[int, int]]
     files: dict[str, int] = field(default_factory=dict)
     sockets: dict[str, str] = field(default_factory=dict)
+    readonly: dict[str, str] = field(default_factory=dict)
 
 
 #: Of the host's /etc, folders that programs need to find their data; the rest is generated, copied or absent. Each
@@ -173,6 +175,8 @@ def arguments(mounts: Mounts, *, seccomp: int | None = None) -> list[str]:
             out += ["--symlink", f"{folder}/{os.path.basename(outside)}", inside]
         else:
             out += ["--ro-bind", outside, inside]
+    for inside, outside in mounts.readonly.items():
+        out += ["--ro-bind", outside, inside]
     if seccomp is not None:
         out += ["--seccomp", str(seccomp)]
     return [*out, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]

@@ -110,8 +110,8 @@ class HostProvider:
     def check(self, spec: SandboxSpec) -> None:
         if spec.image is not None or spec.build is not None:
             raise CapabilityError("sandbox 'host' has no images. Use sandbox='docker'.")
-        if spec.sockets:
-            raise CapabilityError("sandbox 'host' can't place sockets at the paths inside. Use sandbox='local'.")
+        if spec.sockets or spec.readonly:
+            raise CapabilityError("sandbox 'host' can't place anything at the paths inside. Use sandbox='local'.")
 
     def create(self, spec: SandboxSpec) -> HostSandbox:
         return HostSandbox(spec, self)

@@ -23,6 +23,7 @@ from typing import Any
 from envkit.failure import CapabilityError, UserError
 from envkit.sandbox import bundle, bwrap, cgroup, doctor, registry, seccomp
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, Capabilities, ProviderReport, SandboxSpec
+from envkit.sandbox.cache import reachable_by_others
 from envkit.sandbox.process import ProcessSandbox
 from envkit.sandbox.runtime import Interpreter, Runtime, ensure_runtime, find_interpreter
 
@@ -88,7 +89,7 @@ class LocalSandbox(ProcessSandbox):
             fds = {path: _memory_file(stack, content) for path, content in files.items()}
             rules = seccomp.program()
             rules_fd = None if rules is None else _memory_file(stack, rules)
-            mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets))
+            mounts = bwrap.Mounts(interpreter, packages, tmpfs, fds, dict(spec.sockets), dict(spec.readonly))
             options = [*before, str(bwrap.find(root)), *bwrap.arguments(mounts, seccomp=rules_fd), "--"]
             ours = self._spawn_supervisor(
                 lambda fd: [*options, interpreter.path, "-I", "-S", _SUPERVISOR, str(fd)],
@@ -293,11 +294,21 @@ class LocalProvider:
             raise CapabilityError(
                 f"sandbox 'local' has no network; the task needs network {spec.network!r}. Use sandbox='docker'."
             )
-        for path in (spec.workdir, *spec.writable, *spec.sockets):
+        for path in (spec.workdir, *spec.writable, *spec.sockets, *spec.readonly):
             if not path.startswith("/") or os.path.normpath(path) != path or path == "/":
                 raise UserError(f"a path inside the sandbox must be absolute and plain, found {path!r}")
         for outside in spec.sockets.values():
             _check_socket(outside, dropped=os.geteuid() == 0)
+        for outside in spec.readonly.values():
+            if not os.path.isdir(outside):
+                raise UserError(
+                    f"a read-only folder of the sandbox must be a folder on this machine, found {outside!r}"
+                )
+            if os.geteuid() == 0 and not reachable_by_others(Path(outside)):
+                raise CapabilityError(
+                    f"the sandbox's user can't reach {outside}; put it below a folder that every user can enter, such "
+                    "as /var/lib/envkit"
+                )
         bwrap.find(os.geteuid() == 0)
 
     def create(self, spec: SandboxSpec) -> LocalSandbox:

@@ -317,3 +317,22 @@ async def test_concurrent_sandboxes_have_users_of_their_own(provider):
     await asyncio.gather(*(sandbox.stop() for sandbox in sandboxes))
     assert len(users) == 4
     assert 0 not in users
+
+
+async def test_a_read_only_folder_of_the_host_is_shown_and_stays_as_it_is(
+    provider: LocalProvider, open_folder: Path
+) -> None:
+    (open_folder / "tool").write_text("#!/bin/sh\necho from outside\n")
+    (open_folder / "tool").chmod(0o755)
+    spec = SandboxSpec(readonly={"/opt/brought/tools": str(open_folder)})
+    provider.check(spec)
+    async with provider.create(spec) as sandbox:
+        ran = await sandbox.exec(["/opt/brought/tools/tool"])
+        assert ran.stdout == b"from outside\n"
+        spoilt = await sandbox.exec(["sh", "-c", "echo x > /opt/brought/tools/tool; rm -f /opt/brought/tools/tool"])
+        assert not spoilt.ok
+    assert (open_folder / "tool").read_text().endswith("from outside\n")
+    with pytest.raises(UserError, match="must be a folder on this machine"):
+        provider.check(SandboxSpec(readonly={"/opt/x": str(open_folder / "tool")}))
+    with pytest.raises(UserError, match="absolute and plain"):
+        provider.check(SandboxSpec(readonly={"/opt/../x": str(open_folder)}))
