@@ -7,9 +7,10 @@ engine does not know (an exotic function, a reference into another file) is an `
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["NOW", "Engine", "EngineError"]
@@ -42,10 +43,27 @@ class EngineError(Exception):
     """The engine can't load the workbook or compute the cell."""
 
 
-class Engine:
-    """A workbook loaded for recalculation. Raises `EngineError` when it can't be."""
+#: Errors that say that the engine can't compute, not that Excel shows an error.
+_GAPS = frozenset(["Error", "NImpl"])
 
-    def __init__(self, data: bytes) -> None:
+Place = tuple[str, tuple[int, int]]
+
+
+class Engine:
+    """A workbook loaded for recalculation. Raises `EngineError` when it can't be.
+
+    Args:
+        data: The file's bytes.
+        tables: Tables that its formulas may name: name, sheet, area, columns, whether it has totals.
+        formulas: Cells whose formula the engine takes only in other words.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        tables: Sequence[tuple[str, str, tuple[int, int, int, int], list[str], bool]] = (),
+        formulas: Mapping[Place, str] | None = None,
+    ) -> None:
         try:
             import formualizer
         except ImportError as error:
@@ -60,6 +78,12 @@ class Engine:
         )
         _guard(lambda: self._book.set_deterministic_clock(NOW))
         _guard(lambda: self._book.set_temporal_egress("serial"))
+        for name, sheet, area, columns, totals in tables:
+            with contextlib.suppress(EngineError):  # then its formulas have no value
+                _guard(lambda a=(name, sheet, area, columns), t=totals: self._book.add_table(*a, totals_row=t))
+        for (sheet, address), text in (formulas or {}).items():
+            with contextlib.suppress(EngineError):
+                _guard(lambda s=sheet, a=address, t=text: self._book.set_formula(s, *a, t))
         try:
             # One formula that the engine can't even bind fails the whole pass; then cells are computed one by one.
             _guard(self._book.evaluate_all)
@@ -83,12 +107,25 @@ class Engine:
             value = value[0] if value else None
         if isinstance(value, dict):
             kind = str(value.get("kind"))
-            if kind not in _ERRORS or (kind == "Name" and _beyond_the_engine(formula)):
+            if kind not in _ERRORS or kind in _GAPS or (kind == "Name" and _beyond_the_engine(formula)):
                 raise EngineError(f"the engine has no value for it: {kind}")
             return _ERRORS[kind]
         if value is None or not isinstance(value, bool | int | float | str):
             raise EngineError(f"the engine gives {type(value).__name__}")
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def spilled(self, sheet: str, address: tuple[int, int]) -> tuple[int, int, int, int] | None:
+        """The area that the array formula of a cell fills, None where it fills that cell alone."""
+        from envkit.office.workbook.values import parse_area, show_address
+
+        name = sheet.replace("'", "''")
+        try:
+            found = _guard(lambda: self._book.inspect_cell(f"'{name}'!{show_address(address)}").to_dict())
+        except EngineError:
+            return None
+        spill = found["cell"].get("spill") or {}
+        extent = str(spill.get("extent") or "")
+        return parse_area(extent.rpartition("!")[2]) if extent else None
 
 
 def _beyond_the_engine(formula: str) -> bool:

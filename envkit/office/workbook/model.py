@@ -15,6 +15,7 @@ from typing import Literal
 from envkit.office.chart import Chart
 from envkit.office.recalc import Engine, EngineError
 from envkit.office.workbook.cells import Cell
+from envkit.office.workbook.engine_input import engine_input
 from envkit.office.workbook.values import (
     UNKNOWN,
     Address,
@@ -250,7 +251,7 @@ class Workbook:
     @cached_property
     def engine(self) -> Engine | None:
         try:
-            return Engine(self.data)
+            return Engine(self.data, *engine_input(self.sheets))
         except EngineError:
             return None
 

@@ -16,7 +16,7 @@ import xlsxwriter
 from openpyxl.styles import Color, Font, PatternFill
 
 from envkit.office.problem import Problem, Unreadable
-from envkit.office.workbook import Workbook, format_class, parse_formula, read_workbook
+from envkit.office.workbook import Workbook, format_class, parse_address, parse_formula, read_workbook
 from envkit.office.workbook import cells as cells_module
 
 CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[4] / "shared" / "corpus"))
@@ -172,3 +172,32 @@ def test_six_hundred_thousand_cells_are_read_in_seconds() -> None:
     # The target is 3 s on a quiet machine; twice that still tells a parser from the quick way.
     assert time.process_time() - started < 8
     assert len(book.sheets[0].cells) == 600_000
+
+
+def _tables_and_arrays() -> bytes:
+    out = io.BytesIO()
+    book = xlsxwriter.Workbook(out, {"in_memory": True})
+    sheet = book.add_worksheet("A")
+    columns = [{"header": "x"}, {"header": "y z"}]
+    sheet.add_table("N1:O4", {"name": "Deals", "columns": columns, "data": [[1], [2], [3]]})
+    for row in (2, 3, 4):
+        sheet.write_formula(f"O{row}", "=Deals[[#This Row],[x]]*2")
+    sheet.write_column("E1", [1, 2, 3])
+    sheet.write_formula("A1", "=SUM(Deals[y z])")
+    sheet.write_formula("A2", "=VLOOKUP(2,Deals,2,FALSE)")
+    sheet.write_formula("A3", "=IFERROR(SUM(Deals[y z]),0)")
+    sheet.write_array_formula("D1:D3", "{=E1:E3*3}")
+    sheet.write_formula("F1", "=SUM(D1:D3)")
+    sheet.write_formula("F2", "=SUM(_xlfn.ANCHORARRAY(D1))")
+    book.close()
+    return out.getvalue()
+
+
+def test_tables_own_rows_and_arrays_are_computed() -> None:
+    book = read_workbook(_tables_and_arrays())
+    sheet = book.sheets[0]
+    expected = {"A1": 12, "A2": 4, "A3": 12, "O3": 4, "D1": 3, "F1": 18, "F2": 18}
+    assert {key: book.value(sheet, parse_address(key)) for key in expected} == expected
+    assert book.provenance(sheet, parse_address("A1")) == "recalculated"
+    assert book.engine is not None
+    assert book.engine.value("A", (3, 4), "") == 9  # the last cell that the array fills
