@@ -1,6 +1,6 @@
 """The OpenCode program and the ripgrep that it needs, as pinned npm packages in a folder below `envkit_home()`.
 
-`python -m envkit.harnesses.opencode_cli.install` gets them once (about 60 MB); nothing of Node is needed. The downloads
+`python -m envkit.harnesses.opencode_cli` gets them once (about 60 MB); nothing of Node is needed. The downloads
 are checked against pinned digests.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["VERSION", "find_program", "install"]
 
 VERSION = "1.18.33"
 _REGISTRY = "https://registry.npmjs.org"
-_COMMAND = "python -m envkit.harnesses.opencode_cli.install"
+_COMMAND = "python -m envkit.harnesses.opencode_cli"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,3 @@ def _get(package: _Package) -> bytes:
         if member is None:
             raise CapabilityError(f"{package.url} has no {package.program}")
         return member.read()
-
-
-if __name__ == "__main__":
-    print(install())
