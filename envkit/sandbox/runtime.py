@@ -34,6 +34,8 @@ __all__ = ["REQUIREMENTS", "Interpreter", "Runtime", "ensure_runtime", "find_int
 
 #: The whole closure, pinned; wheels only, for CPython 3.11 to 3.13 on x86_64 and aarch64.
 REQUIREMENTS = (
+    "annotated-types==0.8.0",
+    "anyio==4.16.0",
     "cffi==2.1.1",
     "charset-normalizer==3.5.3",
     "contourpy==1.3.3",
@@ -41,9 +43,14 @@ REQUIREMENTS = (
     "cycler==0.12.1",
     "et_xmlfile==2.0.0",
     "fonttools==4.68.0",
+    "formualizer==0.13.0",
+    "idna==3.20",
     "kiwisolver==1.5.1",
     "lxml==6.1.3",
+    "markdown-it-py==4.3.0",
     "matplotlib==3.11.2",
+    "mcp==1.30.0",
+    "mdurl==0.1.2",
     "numpy==2.3.5",
     "openpyxl==3.1.5",
     "packaging==26.4",
@@ -52,20 +59,27 @@ REQUIREMENTS = (
     "pdfplumber==0.11.10",
     "pillow==13.0.0",
     "pycparser==3.12",
+    "pydantic==2.14.4",
+    "pydantic_core==2.50.5",
     "pyparsing==3.3.3",
     "pypdf==7.1.1",
     "pypdfium2==5.15.2",
+    "python-calamine==0.9.1",
     "python-dateutil==4.0.0",
     "python-docx==1.2.0",
     "python-pptx==1.0.2",
     "pytz==2026.6",
+    "PyYAML==6.0.4",
     "reportlab==5.1.0",
+    "sniffio==1.3.1",
+    "typing-inspection==0.4.5",
     "typing_extensions==4.16.0",
     "tzdata==2026.6",
     "xlsxwriter==3.3.1",
 )
 #: What a build must be able to import before it counts.
-_IMPORTS = "openpyxl, docx, pptx, pdfplumber, pypdf, pandas, numpy, matplotlib, reportlab, PIL, lxml.etree"
+_IMPORTS = "openpyxl, docx, pptx, pdfplumber, pypdf, pandas, numpy, matplotlib, reportlab, PIL, lxml.etree, "
+_IMPORTS += "pydantic, anyio, formualizer, python_calamine, markdown_it, yaml"
 _OLDEST = (3, 11)
 _BUILD_S = 1200.0
 _PROBE = (
