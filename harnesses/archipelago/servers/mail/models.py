@@ -181,9 +181,9 @@ class Attached(BaseModel):
     type: str | None = Field(default=None, description="Its MIME type")
     size: int | None = Field(default=None, description="Bytes; absent where there is no such file")
     where: str = Field(description="Where its content is")
-    path: str = Field(default="", description="The file, where it lies among the files")
-    text: str = Field(
-        default="", description="The beginning of its text, where it has any and lies in the message only"
+    path: str | None = Field(default=None, description="The file, where it lies among the files")
+    text: str | None = Field(
+        default=None, description="The beginning of its text, where it has any and lies in the message only"
     )
 
 
