@@ -17,6 +17,7 @@ from envkit.deadline import Deadline
 from envkit.failure import Boundary, Failure, FailureKind, UserError
 from envkit.messages import AssistantMessage
 from envkit.verifier import Criterion, Outcome, Verdict, VerifyRequest
+from envkit.verifiers.bounds import beyond_bounds
 from envkit.verifiers.judging import Call
 from envkit.verifiers.run import Subject, judge_all
 from envkit.verifiers.schema import JudgeCheck, ScriptCheck, load_checks
@@ -56,6 +57,9 @@ class ChecksVerifier:
             checks = load_checks(request.tests / CHECKS_FILE)
         except UserError as error:
             return broken_checks(error, self.name)
+        beyond = await beyond_bounds(request, self.name)
+        if beyond is not None:
+            return beyond
         # Ended a little before the caller would end us, so that what was decided by then is kept.
         deadline = request.deadline.within(request.step.verifier.timeout_sec, "the verifier's time limit").less(
             MARGIN_S

@@ -7,18 +7,18 @@ files. The same selection, as an archive, travels with a task that other program
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from envkit.office.problem import Problem, Unreadable
+from envkit.snapshot import ROOTS, Entry, Kind, Snapshot
+from envkit.verifiers.patterns import matches
 from envkit.verifiers.schema import CalendarCheck, ChatCheck, FileCheck, MailCheck, UnchangedCheck
-from envkit.verifiers.tree import MemoryTree, matches, walk_folder
 
 __all__ = ["Needs", "from_archive", "gather", "needs_of", "to_archive"]
 
@@ -61,7 +61,7 @@ def needs_of(checks: Iterable[Any]) -> Needs:
     return Needs(tuple(dict.fromkeys(contents)), tuple(dict.fromkeys(digests)))
 
 
-def gather(needs: Needs, folder: Path | None) -> MemoryTree | None:
+def gather(needs: Needs, folder: Path | None) -> Snapshot | None:
     """Reads what is needed from a state folder; None where there is no folder.
 
     Raises:
@@ -73,38 +73,52 @@ def gather(needs: Needs, folder: Path | None) -> MemoryTree | None:
         raise Unreadable(Problem.MISSING, f"the initial state {folder} is not a folder")
     contents: dict[str, bytes] = {}
     digests: dict[str, str] = {}
-    links: dict[str, str] = {}
-    if not needs:
-        return MemoryTree({})
-    files, links = walk_folder(folder)
+    if not needs or not any((folder / root).is_dir() for root in ROOTS):
+        return Snapshot({})
+    state = Snapshot.from_folders(folder)
+    links = {path: entry.target for path, entry in state.entries.items() if entry.kind is Kind.LINK}
     room = MAX_BYTES
-    for path, file in files.items():
+    for path in (path for path, entry in state.entries.items() if entry.kind is Kind.FILE):
         if matches(path, needs.contents):
-            data = file.read_bytes()
+            data = state.read(path, MAX_BYTES)
             room -= len(data)
             if room < 0:
                 raise Unreadable(Problem.TOO_BIG, f"the checks compare with more than {MAX_BYTES} bytes of it")
             contents[path] = data
         elif matches(path, needs.digests):
-            with file.open("rb") as stream:
-                digests[path] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return MemoryTree(contents, digests, links)
+            digests[path] = state.digest(path)
+    return _kept(contents, digests, links)
 
 
-def to_archive(tree: MemoryTree) -> bytes:
+def _kept(contents: Mapping[str, bytes], digests: Mapping[str, str], links: Mapping[str, str]) -> Snapshot:
+    """A state of which the contents of some files and the digests of others are held in memory."""
+
+    def opener(data: bytes) -> Callable[[], BinaryIO]:
+        return lambda: io.BytesIO(data)
+
+    entries = {path: Entry(path, Kind.FILE) for path in digests}
+    entries |= {path: Entry(path, Kind.FILE, len(data), opener=opener(data)) for path, data in contents.items()}
+    entries |= {path: Entry(path, Kind.LINK, target=target) for path, target in links.items()}
+    return Snapshot(entries, digests=digests)
+
+
+def to_archive(state: Snapshot) -> bytes:
     """The gathered state as a tar, the same bytes for the same state."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        only = {p: d for p, d in tree.digests.items() if p not in tree.contents}
-        listing = json.dumps({"digests": only, "links": tree.links}, sort_keys=True, indent=0).encode()
-        for name, data in [(_DIGESTS, listing), *sorted(tree.contents.items())]:
+        files = [entry for entry in state.entries.values() if entry.kind is Kind.FILE]
+        only = {entry.path: state.digest(entry.path) for entry in files if entry.opener is None}
+        links = {path: entry.target for path, entry in state.entries.items() if entry.kind is Kind.LINK}
+        listing = json.dumps({"digests": only, "links": links}, sort_keys=True, indent=0).encode()
+        contents = [(e.path, state.read(e.path, MAX_BYTES)) for e in files if e.opener is not None]
+        for name, data in [(_DIGESTS, listing), *contents]:
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(data), 0o644
             tar.addfile(info, io.BytesIO(data))
     return out.getvalue()
 
 
-def from_archive(data: bytes) -> MemoryTree:
+def from_archive(data: bytes) -> Snapshot:
     """The state that `to_archive` wrote. Raises `Unreadable`."""
     contents: dict[str, bytes] = {}
     try:
@@ -113,6 +127,6 @@ def from_archive(data: bytes) -> MemoryTree:
                 stream = tar.extractfile(member)
                 contents[member.name] = stream.read() if stream is not None else b""
         listing = json.loads(contents.pop(_DIGESTS))
-        return MemoryTree(contents, listing["digests"], listing["links"])
+        return _kept(contents, listing["digests"], listing["links"])
     except (tarfile.TarError, ValueError, KeyError, OSError) as error:
         raise Unreadable(Problem.CORRUPT, f"the archive of the initial state is broken: {error}") from error

@@ -15,12 +15,22 @@ from typing import Any, TypeVar
 
 from envkit.failure import Boundary, Failure, FailureKind
 from envkit.office.problem import Problem, Unreadable
+from envkit.snapshot import Entry, Snapshot, SnapshotError
 from envkit.verifier import Criterion, Outcome
 from envkit.verifiers.numbers import misses_of_number
 from envkit.verifiers.phrases import Miss, misses_of_names, misses_of_rules
-from envkit.verifiers.tree import DamagedState, FileState, Tree
 
-__all__ = ["AgentFault", "Call", "Context", "Finding", "ReferenceFault", "criterion_of", "missing", "text_misses"]
+__all__ = [
+    "AgentFault",
+    "Call",
+    "Context",
+    "Crowded",
+    "Finding",
+    "ReferenceFault",
+    "criterion_of",
+    "missing",
+    "text_misses",
+]
 
 T = TypeVar("T")
 
@@ -38,6 +48,10 @@ class AgentFault(Exception):
 
 class ReferenceFault(Exception):
     """The task's own material (its initial state) can't be read: there is no verdict."""
+
+
+class Crowded(Exception):
+    """The memory is used up by what earlier checks have read: the check must be judged again in a fresh process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +82,20 @@ class Context:
             `final` or `initial` and the path, or "" while nothing is.
         broken: Files that killed an earlier process, and how: they are not opened again.
         exhausted: The file that used up the memory, and the message: the process should be left for a fresh one.
+        first: Whether no check was judged in this process before: then a file that uses up the memory does so alone.
     """
 
-    final: Tree
-    initial: Tree | None
+    final: Snapshot
+    initial: Snapshot | None
     answer: str | None
     calls: Sequence[Call] | None = None
     phase: Callable[[str, str], None] = lambda state, path: None
     broken: Mapping[str, str] = field(default_factory=dict)
     exhausted: tuple[str, str] | None = None
+    first: bool = True
     _models: dict[tuple[str, Callable[[bytes], Any]], Any] = field(default_factory=dict)
 
-    def find(self, path: str) -> FileState:
+    def find(self, path: str) -> Entry:
         """The final state's regular file. Raises `AgentFault`."""
         try:
             return self.final.find(path)
@@ -110,9 +126,11 @@ class Context:
             yield
         except Unreadable as error:
             raise AgentFault(_unreadable(path, error), where="/" + path) from error
-        except (DamagedState, ImportError):
+        except (SnapshotError, ImportError):
             raise  # no fault of this file's
         except MemoryError as error:
+            if not self.first:
+                raise Crowded(path) from None
             message = f"/{path}: reading it takes more memory than is allowed"
             self.exhausted = (path, message)
             raise AgentFault(message, where="/" + path) from error
@@ -121,6 +139,11 @@ class Context:
         except Exception as error:
             message = f"/{path}: the file breaks its parser: {type(error).__name__}: {error}"
             raise AgentFault(message[:MAX_SHOWN], where="/" + path) from error
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            # What a parser written in Rust raises where it gives up on a file.
+            raise AgentFault(f"/{path}: the file breaks its parser: {error}"[:MAX_SHOWN], where="/" + path) from None
         finally:
             self.phase("", "")
 
@@ -159,7 +182,7 @@ class Context:
             self.phase("", "")
 
     @property
-    def reference(self) -> Tree:
+    def reference(self) -> Snapshot:
         """The initial state. Raises `ReferenceFault` where there is none."""
         if self.initial is None:
             raise ReferenceFault("this check compares with the initial state, but the task has none")

@@ -21,13 +21,13 @@ from typing import Any
 from envkit.deadline import Deadline
 from envkit.failure import FailureKind, UserError
 from envkit.office.problem import Problem, Unreadable
+from envkit.snapshot import ROOTS, Snapshot
 from envkit.verifier import Verdict
 from envkit.verifiers.initial import Needs, from_archive
 from envkit.verifiers.judging import Call, missing
 from envkit.verifiers.run import Subject, judge_all_sync
 from envkit.verifiers.schema import load_checks
 from envkit.verifiers.scoring import Scoring, verdict_of
-from envkit.verifiers.tree import ROOTS, MemoryTree
 
 __all__ = ["answer_of", "calls_of", "main"]
 
@@ -78,7 +78,7 @@ def _snapshot(root: Path, to: Path) -> None:
                 tar.add(tree, arcname=name)
 
 
-def _initial(tests: Path, needs: Needs) -> MemoryTree | None:
+def _initial(tests: Path, needs: Needs) -> Snapshot | None:
     archive = tests / "initial.tar"
     if archive.is_file():
         return from_archive(archive.read_bytes())

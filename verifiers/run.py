@@ -20,13 +20,13 @@ from typing import Any
 from envkit.deadline import Deadline
 from envkit.failure import FailureKind
 from envkit.office.problem import Unreadable
+from envkit.snapshot import Fault, Snapshot, SnapshotError
 from envkit.verifier import Criterion
 from envkit.verifiers.initial import Needs, gather, needs_of
 from envkit.verifiers.jail import OUT_OF_MEMORY, Ended, Jail, Limits
-from envkit.verifiers.judging import AgentFault, Call, Context, Finding, ReferenceFault, criterion_of, missing
+from envkit.verifiers.judging import AgentFault, Call, Context, Crowded, Finding, ReferenceFault, criterion_of, missing
 from envkit.verifiers.kinds import judge
 from envkit.verifiers.phrases import Miss
-from envkit.verifiers.tree import DamagedState, MemoryTree, TarTree
 
 __all__ = ["Subject", "judge_all", "judge_all_sync"]
 
@@ -35,6 +35,10 @@ _FILE_FAULTS = {
     -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE, -signal.SIGTRAP, -signal.SIGPROF,
     -signal.SIGXCPU, -signal.SIGXFSZ, OUT_OF_MEMORY,
 }  # fmt: skip
+
+
+#: Those of them that a process meets whose memory is full.
+_MEMORY_FAULTS = {-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, OUT_OF_MEMORY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Subject:
 
     final: Path
     answer: str | None
-    initial: Callable[[Needs], MemoryTree | None]
+    initial: Callable[[Needs], Snapshot | None]
     calls: Sequence[Call] | None = None
 
     @classmethod
@@ -88,6 +92,13 @@ class _Progress:
                 self.current, self.phase = None, ("", "")
             case "broken":
                 self.broken[message[1]] = message[2]
+            case "again":
+                self.current, self.phase = None, ("", "")
+            case "beyond":
+                for index in self.left:
+                    self.done[index] = _failed(
+                        self.checks[index], f"the final state can't be judged: {message[1]}", None
+                    )
             case "damaged":
                 for index in self.left:
                     self.done[index] = missing(self.checks[index], FailureKind.SANDBOX_ERROR, message[1])
@@ -112,6 +123,8 @@ class _Progress:
             for other in self.left:
                 message = f"the judging process ended early: {ended.text}"
                 self.done[other] = missing(self.checks[other], FailureKind.VERIFIER_ERROR, message)
+        elif advanced and ended.status in _MEMORY_FAULTS:
+            return  # what earlier checks have read may have filled the memory: it is judged anew in a fresh process
         elif state == "final" and ended.status in _FILE_FAULTS and not ended.too_much:
             message = f"/{path}: the file breaks its parser: {ended.text}"
             self.broken[path] = message
@@ -151,9 +164,10 @@ def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
         # Parsers log what they dislike about a file; what counts of that is in the criteria.
         logging.disable(logging.CRITICAL)
         try:
-            final = TarTree(state["final"])
-        except DamagedState as error:
-            say("damaged", str(error))
+            final = Snapshot.from_tar(state["final"])
+        except SnapshotError as error:
+            # More than can be looked at is the agent's doing; anything else is no state that a sandbox yields.
+            say("beyond" if error.fault in (Fault.TOO_MANY, Fault.BOMB) else "damaged", str(error))
             return
         context = Context(
             final,
@@ -167,7 +181,12 @@ def _jail(subject: Subject, progress: _Progress, limits: Limits) -> Jail:
             check = checks[index]
             jail.rest()
             say("start", index)
-            criterion = _judge_one(check, context, state.get("reference"))
+            try:
+                criterion = _judge_one(check, context, state.get("reference"))
+            except Crowded:
+                say("again")
+                return
+            context.first = False
             say("done", index, criterion.model_dump(mode="json"))
             if context.exhausted is not None:
                 say("broken", *context.exhausted)
@@ -188,8 +207,10 @@ def _judge_one(check: Any, context: Context, reference_error: str | None) -> Cri
         error.__cause__ = error.__context__ = error.__traceback__ = None
     except ReferenceFault as error:
         return missing(check, FailureKind.REFERENCE_INVALID, str(error))
-    except DamagedState as error:
+    except SnapshotError as error:
         return missing(check, FailureKind.SANDBOX_ERROR, str(error))
+    except Crowded:
+        raise
     except Exception as error:  # noqa: BLE001 a judge that breaks decides nothing, and must not take the others with it
         import traceback
 

@@ -21,6 +21,7 @@ from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind
 from envkit.sandbox.base import ExecResult, Sandbox
 from envkit.verifier import Verdict, VerifyRequest
+from envkit.verifiers.bounds import beyond_bounds
 
 __all__ = [
     "ANSWER_FILE",
@@ -61,6 +62,9 @@ class ScriptVerifier:
             EnvkitError: No verdict. `REWARD_MISSING` (no reward file), `REWARD_INVALID` (none that can be read),
                 `VERIFIER_TIMEOUT`, `VERIFIER_ERROR` (the script failed), or the sandbox's own failures.
         """
+        beyond = await beyond_bounds(request, self.name)
+        if beyond is not None:
+            return beyond
         compat = bool(getattr(request.task, "harbor_compat", False))
         rewards, result = await run_script(
             request, SCRIPT, request.deadline, request.step.verifier.timeout_sec, compat=compat

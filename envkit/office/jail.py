@@ -53,7 +53,7 @@ class Limits:
         written_mb: The largest file it may write (it has nowhere to write but /tmp).
     """
 
-    memory_mb: int = 1536
+    memory_mb: int = 480
     cpu_s: float = 30.0
     open_files: int = 64
     written_mb: int = 16

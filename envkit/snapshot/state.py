@@ -66,16 +66,22 @@ class Snapshot:
 
     Args:
         entries: By path.
+        digests: SHA-256 of files whose content is known but not kept.
         ignored: How many members of the source lie outside of the two trees (or belong to the machinery).
         close: Releases the source.
     """
 
     def __init__(
-        self, entries: Mapping[str, Entry], *, ignored: int = 0, close: Callable[[], None] = lambda: None
+        self,
+        entries: Mapping[str, Entry],
+        *,
+        digests: Mapping[str, str] | None = None,
+        ignored: int = 0,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         self._entries = dict(sorted(entries.items()))
         self._close = close
-        self._digests: dict[str, str] = {}
+        self._digests: dict[str, str] = dict(digests or {})
         self.ignored = ignored
         folders: set[str] = {path for path, entry in self._entries.items() if entry.kind is Kind.FOLDER}
         for path in self._entries:

@@ -128,6 +128,16 @@ def test_a_large_sparse_file_is_not_read(judge: Judge, tmp_path: Path) -> None:
     hole.unlink()
 
 
+def test_what_earlier_checks_have_read_costs_later_ones_nothing(judge: Judge) -> None:
+    """Two workbooks that each fit into the memory allowed, and not both at once."""
+    row = b"<row>" + b"".join(b"<c><v>%d</v></c>" % (n * 7919 % 99991) for n in range(1000)) + b"</row>"
+    big = repacked({SHEET: b'<worksheet xmlns="' + MAIN + b'"><sheetData>' + row * 100 + b"</sheetData></worksheet>"})
+    names = ("m.xlsx", "n.xlsx")
+    checks = [f'kind = "cell"\npath = "{name}"\ncell = "B1"\nvalue = 7919' for name in names]
+    final = {f"filesystem/{name}": big for name in names}
+    assert judge(*checks, final=final, limits=Limits(memory_mb=44)).outcomes == "pp"
+
+
 def member(
     name: str, kind: bytes = tarfile.REGTYPE, link: str = "", data: bytes = b""
 ) -> tuple[tarfile.TarInfo, bytes]:
@@ -180,12 +190,15 @@ def test_a_state_with_a_path_twice_judges_nobody(judge: Judge, forged: Any) -> N
     assert judged["0"].failure.kind == "sandbox_error"
 
 
-def test_names_that_no_snapshot_yields_are_ignored(judge: Judge) -> None:
-    forged = [
-        member("/filesystem/good.txt", data=b"fine"), member("filesystem/../filesystem/good.txt", data=b"fine"),
-        member("good.txt", data=b"fine"), member("filesystem//good.txt", data=b"fine"),
-    ]  # fmt: skip
-    assert judge(GOOD, final=forged).outcomes == "f"
+@pytest.mark.parametrize("name", ["/filesystem/good.txt", "filesystem/../filesystem/good.txt"])
+def test_a_state_with_a_name_that_no_snapshot_yields_judges_nobody(judge: Judge, name: str) -> None:
+    judged = judge(GOOD, final=[member("filesystem/good.txt", data=b"fine"), member(name, data=b"fine")])
+    assert judged.outcomes == "m"
+    assert judged["0"].failure.kind == "sandbox_error"
+
+
+def test_what_lies_outside_of_the_trees_is_not_looked_at(judge: Judge) -> None:
+    assert judge(GOOD, final=[member("good.txt", data=b"fine"), member("other/good.txt", data=b"fine")]).outcomes == "f"
 
 
 @pytest.mark.parametrize("keep", [0, 100, 600, 1030, 1536])

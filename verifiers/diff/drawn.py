@@ -58,7 +58,7 @@ def chart_changes(a: Chart, b: Chart) -> Iterator[Difference]:
         return
     if a.kinds != b.kinds:
         yield "chart.type", ", ".join(a.kinds), ", ".join(b.kinds)
-    if a.title != b.title:
+    if a.title != b.title and not (a.automatic and b.automatic):
         yield "chart.title", a.title, b.title
     if a.axis_titles != b.axis_titles and any(a.axis_titles + b.axis_titles):
         yield "chart.axis", "; ".join(a.axis_titles), "; ".join(b.axis_titles)

@@ -68,18 +68,18 @@ class Pair:
         if suffix_of(path) not in CONVERTED:
             return cls(path, other, before, after)
         # LibreOffice works in a confined child of its own, which would not fit into the one that compares.
-        sides: list[bytes] = []
+        made: list[bytes] = []
         problems: list[str | None] = []
         for name, data in ((path, before), (other, after)):
             try:
-                sides.append(modern(data, suffix_of(name))[0])
+                made.append(modern(data, suffix_of(name))[0])
                 problems.append(None)
             except Unreadable as error:
                 problems.append(f"{error.problem}: {error}")
         if any(problems):
             return cls(path, other, b"", b"", (_unreadable(*problems),))
-        made = CONVERTED[suffix_of(path)]
-        return cls(f"{path}.{made}", f"{other}.{made}", *sides)
+        suffix = CONVERTED[suffix_of(path)]
+        return cls(f"{path}.{suffix}", f"{other}.{suffix}", made[0], made[1])
 
     def __call__(self) -> list[Finding]:
         return compare(self.path, self.before, self.after, other=self.other)

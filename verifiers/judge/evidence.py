@@ -16,7 +16,7 @@ from envkit.snapshot import Changes, Snapshot, shown
 from envkit.verifiers.judge.prompt import Exhibit, Material
 from envkit.verifiers.judge.reading import Reading, Source
 from envkit.verifiers.judge.schema import JudgeCheck
-from envkit.verifiers.tree import matches
+from envkit.verifiers.patterns import matches
 
 __all__ = ["Choice", "choose", "estimate_tokens", "material"]
 

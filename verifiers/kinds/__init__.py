@@ -35,7 +35,8 @@ JUDGES: dict[str, tuple[str, str]] = {
 
 
 def judge(check: Any, context: Context) -> Finding:
-    """Judges one check. Raises `AgentFault`, `ReferenceFault`, `DamagedState`, or anything for a fault of the judge."""
+    """Judges one check. Raises `AgentFault`, `ReferenceFault`, `SnapshotError`, `Crowded`, or anything for a fault of
+    the judge."""
     module, function = JUDGES[check.kind]
     finding: Finding = getattr(import_module(module), function)(check, context)
     return finding

@@ -14,10 +14,10 @@ from envkit.office.calendar import Event, read_calendar
 from envkit.office.chat import Channel, ChatMessage, read_chat
 from envkit.office.mail import Message, parse_addresses, read_mbox
 from envkit.office.problem import Unreadable
+from envkit.snapshot import Snapshot
 from envkit.verifiers.judging import AgentFault, Context, Finding, text_misses
 from envkit.verifiers.phrases import Miss, find_phrase, normalise, same_text
 from envkit.verifiers.schema import CalendarCheck, ChatCheck, MailCheck
-from envkit.verifiers.tree import Tree
 from envkit.verifiers.values import Alternatives
 
 __all__ = ["judge_calendar", "judge_chat", "judge_mail"]
@@ -25,7 +25,7 @@ __all__ = ["judge_calendar", "judge_chat", "judge_mail"]
 T = TypeVar("T")
 
 
-def _files(tree: Tree, root: str, extension: str) -> list[str]:
+def _files(tree: Snapshot, root: str, extension: str) -> list[str]:
     """The files of one extension below a folder, or the folder's own path where it is such a file."""
     return [p for p in tree.paths() if p.endswith(extension) and (p == root or p.startswith(root + "/"))]
 
@@ -146,7 +146,7 @@ def _file_exists(context: Context, attached: str) -> bool:
 # --- chat ---
 
 
-def _channels(tree: Tree, root: str, read: Callable[[str], bytes]) -> tuple[Channel, ...]:
+def _channels(tree: Snapshot, root: str, read: Callable[[str], bytes]) -> tuple[Channel, ...]:
     return read_chat([p for p in tree.paths() if p.startswith(root + "/")], read)
 
 
@@ -200,7 +200,7 @@ def _in_thread(message: ChatMessage, thread: str) -> bool:
 
 
 def _events(
-    tree: Tree, root: str, load: Callable[[str, Callable[[bytes], tuple[Event, ...]]], tuple[Event, ...]]
+    tree: Snapshot, root: str, load: Callable[[str, Callable[[bytes], tuple[Event, ...]]], tuple[Event, ...]]
 ) -> list[Event]:
     return [e for path in _files(tree, root, ".ics") for e in load(path, read_calendar) if not e.cancelled]
 

@@ -17,9 +17,9 @@ from envkit.office.table import decode_text, read_table
 from envkit.office.workbook import read_workbook
 from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault
 from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.patterns import matches
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.schema import FileCheck, UnchangedCheck
-from envkit.verifiers.tree import matches
 
 __all__ = ["judge_file", "judge_unchanged"]
 

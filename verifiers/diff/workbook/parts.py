@@ -387,7 +387,8 @@ def _chart(books: Books, pair: SheetPair, here: str, there: str, a: Chart, b: Ch
             out.append(pair.finding(kind, here, there, before or "none", after or "none"))
 
     fact("chart.kind", " and ".join(a.kinds), " and ".join(b.kinds))
-    fact("chart.title", a.title, b.title)
+    if not (a.automatic and b.automatic):
+        fact("chart.title", a.title, b.title)
     fact("chart.axis_titles", " | ".join(filter(None, a.axis_titles)), " | ".join(filter(None, b.axis_titles)))
     fact("chart.legend", a.legend, b.legend)
 
