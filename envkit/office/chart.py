@@ -5,7 +5,7 @@ Used by the readers of all three; `read_chart` takes the XML of one chart part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Chart", "Series", "read_chart"]
@@ -34,13 +34,15 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One chart. `kinds` are `bar`, `column`, `line`, `pie`, ... in order of their series; `axis_titles` in the order
-    of the axes; `legend` is its position, "" without one."""
+    of the axes; `legend` is its position, "" without one. `automatic` says that the title is not written in the file:
+    a chart of one series shows its name, one of several with an empty title "Chart Title"."""
 
     kinds: tuple[str, ...]
     title: str
     axis_titles: tuple[str, ...]
     series: tuple[Series, ...]
     legend: str = ""
+    automatic: bool = field(default=False, compare=False)
 
 
 def read_chart(root: Any) -> Chart:
@@ -66,8 +68,13 @@ def read_chart(root: Any) -> Chart:
             axes.append(_text(element.find(f"{_C}title")))
     legend = chart.find(f"{_C}legend")
     place = "" if legend is None else _value(legend.find(f"{_C}legendPos")) or "r"
-    title = _text(chart.find(f"{_C}title"))
-    return Chart(tuple(dict.fromkeys(kinds)), title, tuple(axes), tuple(series), place)
+    holder = chart.find(f"{_C}title")
+    title = _text(holder)
+    deleted = chart.find(f"{_C}autoTitleDeleted")
+    automatic = not title and (deleted is None or _value(deleted) in ("0", "false"))
+    if automatic:
+        title = series[0].name if len(series) == 1 else "Chart Title" if holder is not None else ""
+    return Chart(tuple(dict.fromkeys(kinds)), title, tuple(axes), tuple(series), place, automatic)
 
 
 def _kind(tag: str, element: Any) -> str:

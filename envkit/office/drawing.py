@@ -7,13 +7,14 @@ Used by the readers of both. Pictures are known by the hash of their bytes, neve
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from envkit.office.chart import Chart, read_chart
+from envkit.office.compound import content_digest
 from envkit.office.package import Package
 
-__all__ = ["Diagram", "Image", "Part", "linear_maths"]
+__all__ = ["Diagram", "Embedded", "Image", "Part", "linear_maths"]
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -41,6 +42,19 @@ class Diagram:
     """A diagram: the texts of its points."""
 
     texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The file inside of an embedded object, where it is of a kind that can be read: its extension and its bytes."""
+
+    suffix: str
+    data: bytes = field(repr=False)
+
+
+#: Files inside of objects that are kept to be read, and their largest size.
+_READABLE = ("xlsx", "xlsm", "docx", "pptx", "pdf")
+_MAX_EMBEDDED = 16 << 20
 
 
 class Part:
@@ -81,6 +95,16 @@ class Part:
         if target not in self._hashes:
             self._hashes[target] = hashlib.sha256(self.package.read(target)).hexdigest()
         return self._hashes[target]
+
+    def object(self, relation: str | None) -> tuple[str, Embedded | None]:
+        """The digest of what an embedded object holds ("" when there is none), and the file in it."""
+        target = self.target(relation)
+        if target is None:
+            return "", None
+        data = self.package.read(target)
+        suffix = target.rpartition(".")[2].lower()
+        kept = suffix in _READABLE and len(data) <= _MAX_EMBEDDED
+        return content_digest(data), Embedded(suffix, data) if kept else None
 
     def image(self, relation: str | None, link: str | None, alt: str, width: float, height: float) -> Image:
         return Image(self.hash(relation), alt, width, height, self.external(relation) or self.external(link))

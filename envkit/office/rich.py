@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["PLAIN", "Format", "Theme", "format_changes", "read_theme", "scheme_colour"]
+__all__ = ["OPEN", "PLAIN", "Format", "Theme", "format_changes", "read_theme", "scheme_colour"]
 
+#: A colour that is more than one (a gradient, a picture, an outline): it compares with none.
+OPEN = "?"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 
 
@@ -56,6 +58,8 @@ def format_changes(a: Format, b: Format, ignore: Iterable[str] = ()) -> dict[str
         if left == right or name in ignore:
             continue
         if name in ("size", "font") and (not left or not right):
+            continue
+        if name == "colour" and OPEN in (left, right):
             continue
         if name == "size" and abs(left - right) <= 0.25:
             continue

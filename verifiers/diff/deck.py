@@ -1,10 +1,11 @@
 """The typed diff of slide decks.
 
 Findings are addressed by slide and shape (`slide 3 / "Title 1"`), with paragraph or cell inside it (`¶2`, `R2C4`).
-Kinds: `slide` (added, removed, moved), `slide.{hidden,layout,background}`, `shape` (added, removed, moved in drawing
-order), `shape.{position,size,rotation,fill,geometry,alt,link,group,placeholder,hidden}`, `text`,
+Kinds: `slide` (added, removed, moved), `slide.{hidden,layout,background,section}`, `section` and `section.name`,
+`shape` (added, removed, moved in drawing order),
+`shape.{position,size,rotation,fill,geometry,alt,link,group,placeholder,hidden}`, `text`,
 `text.{paragraph,level,align,bullet,format,typography}`, `cell.text` and the same of it, `cell.{fill,merge}`,
-`table.{row,column}`, `chart.*`, `diagram.*`, `image.content`, `object`, `link`, `notes`, `comment`,
+`table.{row,column,style,look}`, `chart.*`, `diagram.*`, `image.content`, `object`, `link`, `notes`, `comment`,
 `comment.{text,author,reply}`, `deck.size`, `property.*`.
 
 No finding: ids and names of shapes, names of parts, transitions and animations, automatic fitting, slide numbers and
@@ -17,7 +18,7 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 
 from envkit.office.deck import Deck, Shape, Slide, SlideComment
-from envkit.verifiers.diff.align import align
+from envkit.verifiers.diff.align import Alignment, align
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.paragraphs import Place
 from envkit.verifiers.diff.shapes import FILLED, compare_shapes, shape_text, wording
@@ -41,8 +42,11 @@ def diff_deck(before: Deck, after: Deck) -> list[Finding]:
         ],
     )
     out: list[Finding] = []
+    # What a program made up says nothing about the layout that a slide had.
+    layouts = before.keeps_layouts == after.keeps_layouts
     for i, j in found.pairs:
-        out += _slide(first[i], second[j], Place(f"slide {i + 1}", f"slide {j + 1}"))
+        out += _slide(first[i], second[j], Place(f"slide {i + 1}", f"slide {j + 1}"), layouts)
+    out += _sections(before, after, found)
     for i, j in found.moved:
         shown = _shown(first[i])
         out.append(Place(f"slide {i + 1}", f"slide {j + 1}").finding("slide", Change.MOVED, shown, shown))
@@ -56,6 +60,39 @@ def diff_deck(before: Deck, after: Deck) -> list[Finding]:
         if _folded(one) != _folded(two):
             out.append(Place("properties", "properties").changed(f"property.{name}", one, two))
     return out
+
+
+def _sections(before: Deck, after: Deck, slides: Alignment) -> Iterator[Finding]:
+    """Sections that came, went, moved or were renamed, and slides that went to another one."""
+    found = align(before.sections, after.sections, movable=lambda key: bool(key))
+    # A section that begins and ends with the same slides has another name.
+    members = [{name: [] for name in deck.sections} for deck in (before, after)]  # type: list[dict[str, list[int]]]
+    for i, j in slides.pairs:
+        members[0].setdefault(before.slides[i].section, []).append(i)
+        members[1].setdefault(after.slides[j].section, []).append(i)
+    removed, added = list(found.removed), list(found.added)
+    renamed: dict[str, str] = {}
+    for i in found.removed:
+        name = before.sections[i]
+        twin = next((j for j in added if members[1][after.sections[j]] == members[0][name]), None)
+        if twin is not None:
+            removed.remove(i)
+            added.remove(twin)
+            renamed[name] = after.sections[twin]
+            yield Place(f"section {i + 1}", f"section {twin + 1}").changed("section.name", name, after.sections[twin])
+    for i, j in found.moved:
+        name = before.sections[i]
+        yield Place(f"section {i + 1}", f"section {j + 1}").finding("section", Change.MOVED, name, name)
+    for i in removed:
+        yield Place(f"section {i + 1}", "").finding("section", Change.REMOVED, before.sections[i] or "(no name)")
+    for j in added:
+        yield Place("", f"section {j + 1}").finding("section", Change.ADDED, None, after.sections[j] or "(no name)")
+    if removed or added:
+        return  # where their slides went follows from that
+    for i, j in slides.pairs:
+        here, there = before.slides[i].section, after.slides[j].section
+        if renamed.get(here, here) != there:
+            yield Place(f"slide {i + 1}", f"slide {j + 1}").changed("slide.section", here or "none", there or "none")
 
 
 def _folded(text: str | None) -> list[str]:
@@ -83,7 +120,7 @@ def _slides_alike(a: Slide, b: Slide, ours: str, theirs: str) -> float:
         return 0.4 if a.layout == b.layout else 0.0
     # Slides without text correspond when they hold the same kinds of things.
     kinds = [sorted(s.kind for s in _own(slide)) for slide in (a, b)]
-    return 0.6 if kinds[0] == kinds[1] else 0.0
+    return 0.6 if kinds[0] == kinds[1] else 0.4
 
 
 def _own(slide: Slide) -> list[Shape]:
@@ -97,12 +134,12 @@ def _filled(shape: Shape) -> bool:
     return bool(shape.placeholder) and shape.kind == "text" and not shape.text.strip()
 
 
-def _slide(a: Slide, b: Slide, place: Place) -> Iterator[Finding]:
+def _slide(a: Slide, b: Slide, place: Place, layouts: bool) -> Iterator[Finding]:
     if a == b:
         return
     if a.hidden != b.hidden:
         yield place.changed("slide.hidden", str(a.hidden), str(b.hidden))
-    if a.layout.strip().casefold() != b.layout.strip().casefold():
+    if layouts and a.layout.strip().casefold() != b.layout.strip().casefold():
         yield place.changed("slide.layout", a.layout, b.layout)
     if a.background != b.background:
         yield place.changed("slide.background", a.background or "none", b.background or "none")

@@ -5,16 +5,18 @@ Used by `deck.py`, which finds out which shapes correspond.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from envkit.office.deck import Shape, SlideCell, SlideParagraph, TextRun
+from envkit.office.deck import Box, Shape, SlideCell, SlideParagraph, TextRun
 from envkit.office.rich import format_changes
 from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.drawn import chart_changes, chart_text, diagram_changes, image_changes, image_text
 from envkit.verifiers.diff.finding import Change, Finding
+from envkit.verifiers.diff.objects import object_changes
 from envkit.verifiers.diff.paragraphs import Place
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened, typography_only
 
@@ -48,7 +50,8 @@ def compare_shapes(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
         return
     yield from _paragraphs(a.paragraphs, b.paragraphs, place, "text")
     if a.kind == b.kind == "table":
-        yield from _tables(a.table, b.table, place)
+        yield from _table_style(a, b, place)
+        yield from _tables(a.table, b.table, place, _styled_alike(a, b))
     if a.chart is not None and b.chart is not None:
         yield from (place.changed(*change) for change in chart_changes(a.chart, b.chart))
     if a.diagram is not None and b.diagram is not None:
@@ -56,8 +59,7 @@ def compare_shapes(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
     if a.image is not None and b.image is not None:
         # Alternative text and size are told of the shape.
         yield from (place.changed(*c) for c in image_changes(a.image, b.image) if c[0] == "image.content")
-    if a.object != b.object:
-        yield place.changed("object", a.object or None, b.object or None)
+    yield from object_changes((a.object, a.inside), (b.object, b.inside), place)
     for kind in ("alt", "link"):
         left, right = getattr(a, kind), getattr(b, kind)
         if left != right:
@@ -75,6 +77,23 @@ def compare_shapes(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
         yield place.changed("shape.fill", a.fill, b.fill)
 
 
+def _table_style(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
+    """The style by name. A program that keeps no styles writes out what they look like, which is compared then."""
+    if not a.table_style or not b.table_style:
+        return
+    if a.table_style != b.table_style:
+        yield place.changed("table.style", a.table_style, b.table_style)
+    if a.table_look != b.table_look:
+        yield place.changed("table.look", *(", ".join(s.table_look) or "plain" for s in (a, b)))
+
+
+def _styled_alike(a: Shape, b: Shape) -> bool:
+    """Whether a look that differs is the doing of cells, and not of the table's style."""
+    if not a.table_style or not b.table_style:
+        return True
+    return (a.table_style, a.table_look) == (b.table_style, b.table_look)
+
+
 def _same_colour(a: str, b: str) -> bool:
     if a == b:
         return True
@@ -90,6 +109,9 @@ def _place(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
     if a.box is None or b.box is None:
         return
     one, two = a.box, b.box
+    if (a.autofit or b.autofit) and one.rotation and abs(one.rotation - two.rotation) <= 0.5:
+        # A turned shape that fits its text keeps the corner in which the text begins.
+        two = _same_corner(one, two)
     if "both" in (a.autofit, b.autofit):
         # A shape as wide as its text keeps its left, its middle or its right when it is measured anew.
         shifts = (one.x - two.x, one.x + one.width / 2 - two.x - two.width / 2, one.x + one.width - two.x - two.width)
@@ -103,6 +125,19 @@ def _place(a: Shape, b: Shape, place: Place) -> Iterator[Finding]:
         yield place.changed("shape.size", f"{one.width:g} x {one.height:g} pt", f"{two.width:g} x {two.height:g} pt")
     if abs(one.rotation - two.rotation) > 0.5:
         yield place.changed("shape.rotation", f"{one.rotation:g}°", f"{two.rotation:g}°")
+
+
+def _same_corner(one: Box, two: Box) -> Box:
+    """`two` where `one` stands, if their upper left corners (as turned) are at one place."""
+    corners = []
+    for box in (one, two):
+        turn = math.radians(box.rotation)
+        across, down = -box.width / 2, -box.height / 2
+        x = box.x + box.width / 2 + across * math.cos(turn) - down * math.sin(turn)
+        y = box.y + box.height / 2 + across * math.sin(turn) + down * math.cos(turn)
+        corners.append((x, y))
+    (a, b), (c, d) = corners
+    return replace(two, x=one.x, y=one.y) if abs(a - c) <= 1.5 and abs(b - d) <= 1.5 else two
 
 
 # --- text ---
@@ -218,7 +253,7 @@ def _ends(runs: Sequence[TextRun]) -> list[int]:
 Rows = Sequence[Sequence[SlideCell]]
 
 
-def _tables(first: Rows, second: Rows, place: Place) -> Iterator[Finding]:
+def _tables(first: Rows, second: Rows, place: Place, styled_alike: bool) -> Iterator[Finding]:
     if first == second:
         return
     columns, alone = _columns(first, second)
@@ -259,7 +294,9 @@ def _tables(first: Rows, second: Rows, place: Place) -> Iterator[Finding]:
         for x, y in columns:
             if x < len(first[i]) and y < len(second[j]):
                 where = Place(f"{place.before} R{i + 1}C{x + 1}", f"{place.after} R{j + 1}C{y + 1}")
-                yield from _cell(first[i][x], second[j][y], where)
+                for finding in _cell(first[i][x], second[j][y], where):
+                    if styled_alike or finding.kind not in ("cell.fill", "cell.text.format"):
+                        yield finding
 
 
 def _row(row: Sequence[SlideCell]) -> str:

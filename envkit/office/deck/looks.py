@@ -14,7 +14,7 @@ from lxml import etree
 
 from envkit.office.deck.model import SlideParagraph, TextRun
 from envkit.office.drawing import Part
-from envkit.office.rich import Format, Theme, read_theme, scheme_colour
+from envkit.office.rich import OPEN, Format, Theme, read_theme, scheme_colour
 
 __all__ = ["A", "Looks", "Master", "P", "R", "placeholder_of", "text_of"]
 
@@ -165,6 +165,11 @@ class Looks:
         colour = self.colour(properties.find(f"{A}solidFill"))
         if colour is not None:
             changes["colour"] = _colour(colour)
+        elif properties.find(f"{A}noFill") is not None:
+            # Letters without filling are seen by their outline, or not at all.
+            changes["colour"] = OPEN if properties.find(f"{A}ln") is not None else "none"
+        elif any(properties.find(f"{A}{name}") is not None for name in ("gradFill", "blipFill", "pattFill")):
+            changes["colour"] = OPEN
         highlight = self.colour(properties.find(f"{A}highlight"))
         if highlight is not None:
             changes["highlight"] = highlight

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from envkit.office.chart import Chart
-from envkit.office.drawing import Diagram, Image
+from envkit.office.drawing import Diagram, Embedded, Image
 from envkit.office.rich import PLAIN, Format
 
 __all__ = ["Box", "Deck", "Shape", "Slide", "SlideCell", "SlideComment", "SlideParagraph", "TextRun"]
@@ -72,9 +72,11 @@ class Shape:
 
     Attributes:
         kind: `text` (any shape that can hold text), `picture`, `table`, `chart`, `diagram`, `object`, `media`,
-            `connector`.
+            `connector`, `control`.
         placeholder: Its role (`title`, `body`, `ftr`, ...), "" for a shape of the slide's own.
         groups: How many groups it is in.
+        object: Of an embedded object, its program and the digest of what it holds; `inside` is the file in it.
+        table_style: The name of a table's style; `table_look` what it treats apart (`firstRow`, `bandRow`, ...).
         autofit: Which of its sizes follow its text: `height`, `both` or "".
         fill: The colour it is filled with, `none`, or "" when the file leaves it open or fills it otherwise.
     """
@@ -88,6 +90,9 @@ class Shape:
     diagram: Diagram | None = None
     image: Image | None = None
     object: str = ""
+    inside: Embedded | None = field(default=None, compare=False)
+    table_style: str = ""
+    table_look: tuple[str, ...] = ()
     alt: str = ""
     box: Box | None = None
     groups: int = 0
@@ -115,7 +120,7 @@ class SlideComment:
 @dataclass(frozen=True, slots=True)
 class Slide:
     """One slide. `number` counts from 1 over all slides; `texts` holds a text per shape, table row, chart and diagram;
-    `shapes` are in the order in which they are drawn."""
+    `shapes` are in the order in which they are drawn; `section` is the name of the section it is in."""
 
     number: int = field(compare=False)
     title: str
@@ -129,6 +134,7 @@ class Slide:
     shapes: tuple[Shape, ...] = ()
     comments: tuple[SlideComment, ...] = ()
     background: str = ""
+    section: str = ""
 
     @property
     def text(self) -> str:
@@ -137,10 +143,16 @@ class Slide:
 
 @dataclass(frozen=True, slots=True)
 class Deck:
-    """A deck; `shown` leaves hidden slides out. `size` is that of a slide, in points."""
+    """A deck; `shown` leaves hidden slides out. `size` is that of a slide, in points.
+
+    `sections` are the names of its sections, empty ones included. `keeps_layouts` says whether the program that saved
+    it keeps the layouts of slides; LibreOffice gives every slide one of its own, named by what it takes it for.
+    """
 
     slides: tuple[Slide, ...]
     size: tuple[float, float] = (0.0, 0.0)
+    sections: tuple[str, ...] = ()
+    keeps_layouts: bool = field(default=True, compare=False)
     properties: tuple[tuple[str, str], ...] = ()
 
     @property

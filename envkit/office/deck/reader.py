@@ -7,7 +7,8 @@ from typing import Any
 from envkit.office.chart import Chart
 from envkit.office.deck.looks import A, Looks, Master, P, R, placeholder_of
 from envkit.office.deck.model import Deck, Shape, Slide, SlideComment
-from envkit.office.deck.shapes import MAX_SHAPES, ShapeReader, found_shapes
+from envkit.office.deck.shapes import MAX_SHAPES, ShapeReader, controls_of, found_shapes
+from envkit.office.deck.tables import table_styles
 from envkit.office.drawing import Part
 from envkit.office.package import Package
 from envkit.office.problem import Problem, Unreadable
@@ -15,6 +16,7 @@ from envkit.office.properties import read_properties
 
 __all__ = ["read_deck"]
 
+_P14 = "{http://schemas.microsoft.com/office/powerpoint/2010/main}"
 _P188 = "{http://schemas.microsoft.com/office/powerpoint/2018/8/main}"
 _EMU = 12_700
 #: Tags of one slide beyond which a file is not parsed.
@@ -31,6 +33,7 @@ class _Reader:
         self.masters: dict[str, Master] = {}
         self.shapes = MAX_SHAPES
         self.authors = self._authors()
+        self.table_styles = table_styles(package)
 
     def _authors(self) -> dict[str, str]:
         out: dict[str, str] = {}
@@ -47,7 +50,7 @@ class _Reader:
             self.masters[part] = Master.read(Part(self.package, part))
         return self.masters[part]
 
-    def slide(self, name: str, number: int) -> Slide:
+    def slide(self, name: str, number: int, section: str) -> Slide:
         if self.package.read(name).count(b"<") > MAX_TAGS:
             raise Unreadable(Problem.TOO_BIG, f"slide {number} has more than {MAX_TAGS} tags")
         part = Part(self.package, name)
@@ -56,13 +59,14 @@ class _Reader:
         layout = self.master(layout_name)
         above = next(self.package.related(layout_name, "slideMaster"), None) if layout_name is not None else None
         looks = Looks(layout, self.master(above), self.defaults)
-        reader = ShapeReader(part, looks)
+        reader = ShapeReader(part, looks, self.table_styles)
         shapes: list[Shape] = []
         for element, frame in found_shapes(root.find(f"{P}cSld/{P}spTree")):
             self.shapes -= 1
             if self.shapes < 0:
                 raise Unreadable(Problem.TOO_BIG, f"it has more than {MAX_SHAPES} shapes")
             shapes.append(reader.read(element, frame))
+        shapes += [reader.control(element) for element in controls_of(root)]
         notes = "\n".join(_notes(self.package.xml(other)) for other in self.package.related(name, "notesSlide"))
         titles = (" ".join(s.text.split()) for s in shapes if s.placeholder == "title" and s.kind == "text")
         tables = tuple(tuple(tuple(cell.text for cell in row) for row in s.table) for s in shapes if s.kind == "table")
@@ -79,6 +83,7 @@ class _Reader:
             shapes=tuple(shapes),
             comments=self._comments(name),
             background=_background(root, part, looks),
+            section=section,
         )
 
     def _comments(self, name: str) -> tuple[SlideComment, ...]:
@@ -158,11 +163,33 @@ def read_deck(data: bytes) -> Deck:
     reader = _Reader(package)
     relations = package.relations(package.main)
     slides: list[Slide] = []
+    sections, members = _sections(reader.root)
     for element in reader.root.iterfind(f"{P}sldIdLst/{P}sldId"):
         kind, part = relations.get(element.get(f"{R}id", ""), ("", ""))
         if kind.endswith("/slide") and package.has(part):
-            slides.append(reader.slide(part, len(slides) + 1))
+            section = members.get(element.get("id", ""), "")
+            slides.append(reader.slide(part, len(slides) + 1, section))
     size = reader.root.find(f"{P}sldSz")
     numbers = [size.get(k, "0") if size is not None else "0" for k in ("cx", "cy")]
     width, height = (int(n) / _EMU if n.isdecimal() and len(n) < 12 else 0.0 for n in numbers)
-    return Deck(tuple(slides), (round(width, 1), round(height, 1)), read_properties(package))
+    measured = (round(width, 1), round(height, 1))
+    return Deck(tuple(slides), measured, sections, _keeps_layouts(package), read_properties(package))
+
+
+def _sections(root: Any) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of a deck's sections in order, and by a slide's id the one it is in."""
+    names: list[str] = []
+    members: dict[str, str] = {}
+    for element in root.iter(f"{_P14}section"):
+        names.append(element.get("name", ""))
+        for slide in element.iter(f"{_P14}sldId"):
+            members.setdefault(slide.get("id", ""), names[-1])
+    return tuple(names), members
+
+
+def _keeps_layouts(package: Package) -> bool:
+    for part in package.related("", "extended-properties"):
+        for element in package.xml(part):
+            if str(element.tag).endswith("}Application"):
+                return not (element.text or "").strip().startswith(("LibreOffice", "OpenOffice"))
+    return True

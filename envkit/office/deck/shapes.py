@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envkit.office.deck.looks import A, Looks, P, R, link_target, placeholder_of, text_of
 from envkit.office.deck.model import Box, Shape, SlideCell
+from envkit.office.deck.tables import TableStyle, style_of
 from envkit.office.drawing import Part
 from envkit.office.problem import Problem, Unreadable
 
-__all__ = ["MAX_CELLS", "MAX_SHAPES", "Frame", "ShapeReader", "found_shapes"]
+__all__ = ["MAX_CELLS", "MAX_SHAPES", "Frame", "ShapeReader", "controls_of", "found_shapes"]
 
 MAX_SHAPES = 20_000
 MAX_CELLS = 200_000
@@ -79,12 +80,23 @@ def found_shapes(element: Any, frame: Frame | None = None) -> Iterator[tuple[Any
                 yield from found_shapes(chosen, Frame(frame.left, frame.top, frame.scale_x, frame.scale_y, frame.depth))
 
 
+def controls_of(slide: Any) -> Iterator[Any]:
+    """The ActiveX controls of a slide; of alternatives the first."""
+    seen: set[str] = set()
+    for element in slide.iterfind(f"{P}cSld/{P}controls//{P}control"):
+        name = element.get(f"{R}id", "")
+        if name not in seen:
+            seen.add(name)
+            yield element
+
+
 @dataclass
 class ShapeReader:
     """Reads the shapes of one slide; `cells` is what its tables may still hold."""
 
     part: Part
     looks: Looks
+    styles: dict[str, Any] = field(default_factory=dict)
     cells: int = MAX_CELLS
 
     def read(self, element: Any, frame: Frame) -> Shape:
@@ -106,6 +118,7 @@ class ShapeReader:
         if element.tag == f"{P}graphicFrame":
             return self._frame(element, common)
         if element.tag == f"{P}cxnSp":
+            common["box"] = _upright(common["box"])
             return Shape("connector", geometry=_geometry(element), **common)
         body = element.find(f"{P}txBody")
         lists, styled = self.looks.lists(element), self.looks.styled(element)
@@ -117,6 +130,10 @@ class ShapeReader:
             autofit=_autofit((element, *ancestors)),
             **common,
         )
+
+    def control(self, element: Any) -> Shape:
+        """An ActiveX control, by the digest of its part."""
+        return Shape("control", name=element.get("name", ""), object=self.part.hash(element.get(f"{R}id")))
 
     def _box(self, element: Any, ancestors: list[Any], frame: Frame) -> Box | None:
         for source in (element, *reversed(ancestors)):
@@ -134,19 +151,25 @@ class ShapeReader:
 
     def _fill(self, element: Any, ancestors: list[Any]) -> str:
         for source in (element, *reversed(ancestors)):
-            properties = source.find(f"{P}spPr")
-            for child in properties if properties is not None else ():
-                match str(child.tag).removeprefix(A):
-                    case "solidFill":
-                        return self.looks.colour(child) or ""
-                    case "noFill":
-                        return "none"
-                    case "gradFill" | "blipFill" | "pattFill" | "grpFill":
-                        return ""
+            found = self._own_fill(source.find(f"{P}spPr"))
+            if found is not None:
+                return found
         reference = element.find(f"{P}style/{A}fillRef")
         if reference is not None and reference.get("idx") == "1":
             return self.looks.colour(reference) or ""
         return ""
+
+    def _own_fill(self, properties: Any) -> str | None:
+        """The fill that properties give: a colour, `none`, "" for any other; None when they give none."""
+        for child in properties if properties is not None else ():
+            match str(child.tag).removeprefix(A):
+                case "solidFill":
+                    return self.looks.colour(child) or ""
+                case "noFill":
+                    return "none"
+                case "gradFill" | "blipFill" | "pattFill" | "grpFill":
+                    return ""
+        return None
 
     def _picture(self, element: Any, common: dict[str, Any]) -> Shape:
         blip = element.find(f"{P}blipFill/{A}blip")
@@ -173,35 +196,49 @@ class ShapeReader:
                     across = [c.get("w", "") for c in child.iterfind(f"{A}tblGrid/{A}gridCol")]
                     width = sum(int(w) for w in across if w.isdecimal() and len(w) < 12) / _EMU
                     common["box"] = replace(common["box"], width=round(width, 2))
-                return Shape("table", table=self._table(child), **common)
+                style = style_of(child, self.styles)
+                table = self._table(child, style)
+                return Shape("table", table=table, table_style=style.name, table_look=style.flags, **common)
             if child.tag in (f"{_C}chart", f"{_CX}chart"):
                 return Shape("chart", chart=self.part.chart(child), **common)
             if child.tag == f"{_DGM}relIds":
                 return Shape("diagram", diagram=self.part.diagram(child), **common)
             if child.tag == f"{P}oleObj":
-                source = f"{child.get('progId', '')} {self.part.hash(child.get(f'{R}id'))}".strip()
-                return Shape("object", object=source, **common)
+                digest, inside = self.part.object(child.get(f"{R}id"))
+                return Shape("object", object=f"{child.get('progId', '')} {digest}".strip(), inside=inside, **common)
         return Shape("object", **common)
 
-    def _table(self, table: Any) -> tuple[tuple[SlideCell, ...], ...]:
+    def _table(self, table: Any, style: TableStyle) -> tuple[tuple[SlideCell, ...], ...]:
         rows: list[tuple[SlideCell, ...]] = []
         lists = self.looks.lists(table)[:1]
-        for row in table.iterfind(f"{A}tr"):
+        elements = table.findall(f"{A}tr")
+        for number, row in enumerate(elements):
             cells: list[SlideCell] = []
-            for cell in row.iterfind(f"{A}tc"):
+            holders = row.findall(f"{A}tc")
+            for place, cell in enumerate(holders):
                 self.cells -= 1
                 if self.cells < 0:
                     raise Unreadable(Problem.TOO_BIG, f"a slide has more than {MAX_CELLS} table cells")
                 if cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true"):
                     cells.append(SlideCell((), 0, 0))
                     continue
-                paragraphs = text_of(cell.find(f"{A}txBody"), lists, {}, self.looks, self.part)
-                fill = self.looks.colour(cell.find(f"{A}tcPr/{A}solidFill")) or ""
+                look = style.look(number, len(elements), place, len(holders), self.looks)
+                paragraphs = text_of(cell.find(f"{A}txBody"), lists, look.text, self.looks, self.part)
+                fill = self._own_fill(cell.find(f"{A}tcPr"))
+                fill = look.fill if fill is None else fill
                 spans = [cell.get(k, "1") for k in ("rowSpan", "gridSpan")]
                 down, across = (int(s) if s.isdecimal() and len(s) < 6 else 1 for s in spans)
                 cells.append(SlideCell(paragraphs, max(down, 1), max(across, 1), fill))
             rows.append(tuple(cells))
         return tuple(rows)
+
+
+def _upright(box: Box | None) -> Box | None:
+    """A connector's box as it is seen: turned by a quarter, it is as wide as it was high."""
+    if box is None or box.rotation not in (90.0, 270.0):
+        return box
+    x, y = box.x + (box.width - box.height) / 2, box.y + (box.height - box.width) / 2
+    return Box(round(x, 2), round(y, 2), box.height, box.width, box.rotation)
 
 
 def _role(holder: Any) -> str:
