@@ -8,8 +8,9 @@ data (`precomputed`), so that a server answers it without importing any app.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -140,12 +141,17 @@ def _kept() -> dict[str, dict[str, list[Entry]]]:
 
 
 def save(folder: Path) -> None:
-    """Keeps the lists of every app as data in `folder` (a bundle's copy of this package)."""
-    from dataclasses import asdict
+    """Keeps the lists of every app as data in `folder` (a bundle's copy of this package).
 
-    there = [name for name in APPS if _there(name)]
+    An app that can't be listed is left out, so that it does not take the others with it: a server that is asked for it
+    says why.
+    """
+    content: dict[str, dict[str, list[dict[str, Any]]]] = {"meta": {}, "individual": {}}
     modes: tuple[Mode, ...] = ("meta", "individual")
-    content = {
-        mode: {name: [asdict(entry) for entry in build(load_app(name), mode)] for name in there} for mode in modes
-    }
+    for name in filter(_there, APPS):
+        for mode in modes:
+            try:
+                content[mode][name] = [asdict(entry) for entry in build(load_app(name), mode)]
+            except Exception as error:  # noqa: BLE001 the capture point, see above
+                print(f"app {name} can't be listed: {type(error).__name__}: {error}", file=sys.stderr)
     (folder / CATALOG_FILE).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")

@@ -203,7 +203,7 @@ def _told(status: int, output: _Output, timed_out: bool, limit_s: float, left: i
     notes = []
     if timed_out:
         notes.append(
-            f"[ended after {limit_s:.3g} s, with everything it had started. For longer work: nohup ... >/tmp/log 2>&1 &]"
+            f"[ended after {limit_s:.3g} s, with everything it had started. Longer work: nohup ... >/tmp/log 2>&1 &]"
         )
     elif status < 0:
         name = signal.Signals(-status).name
