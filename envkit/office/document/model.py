@@ -181,7 +181,7 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class Comment:
     """A comment. `anchor` is the text it is about, from paragraph number `first` to `paragraph`; `reply_to` the text of
-    the comment it answers, "" for none."""
+    the comment it answers, "" for none; `id` the file's own name for it."""
 
     text: str
     author: str = ""
@@ -191,6 +191,7 @@ class Comment:
     date: str = field(default="", compare=False)
     paragraph: int = field(default=0, compare=False)
     first: int = field(default=0, compare=False)
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

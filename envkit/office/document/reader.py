@@ -95,7 +95,9 @@ class _Reader:
             parent, done = parents.get(name, ("", False))
             anchor, first, at = main.anchors.get(element.get(f"{W}id", ""), ("", 0, 0))
             author, date = element.get(f"{W}author", ""), element.get(f"{W}date", "")
-            out.append(Comment(text, author, anchor, texts.get(parent, "") if parent else "", done, date, at, first))
+            answered = texts.get(parent, "") if parent else ""
+            name = element.get(f"{W}id", "")
+            out.append(Comment(text, author, anchor, answered, done, date, at, first, name))
         return tuple(out)
 
     def sections(self, main: Walk) -> tuple[Section, ...]:
