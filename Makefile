@@ -53,6 +53,7 @@ test-torch: install
 	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install torch==2.13.0
 	.venv-torch/bin/python -m pip install -e '.[torch,dev]'
+	@command -v bwrap >/dev/null || .venv-torch/bin/python -m pip install -e '.[bubblewrap]'
 	.venv-torch/bin/python -m pytest -m tokens
 
 lint: install

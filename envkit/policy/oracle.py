@@ -92,6 +92,9 @@ class OraclePolicy:
         if folder is None:
             raise broken(f"{step} has no solution folder; the oracle needs solution/solve.sh")
         calls, script = folder / f"{context.harness}.json", folder / "solve.sh"
+        if not calls.is_file() and context.harness.endswith("-cli"):
+            # A real agent program has the tools of the harness that is written after it.
+            calls = folder / f"{context.harness.removesuffix('-cli')}.json"
         play = self._options.play
         if play == "calls" or (play == "auto" and calls.is_file()):
             if not calls.is_file():
