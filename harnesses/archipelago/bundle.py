@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal
 from envkit import __version__
 from envkit.failure import CapabilityError, EnvkitError, FailureKind
 from envkit.home import envkit_home
-from envkit.sandbox.cache import reachable_by_others
+from envkit.sandbox.cache import cached, reachable_by_others
 from envkit.sandbox.runtime import REQUIREMENTS, Runtime, ensure_runtime
 
 if TYPE_CHECKING:
@@ -122,13 +122,11 @@ def ensure_bundle() -> Path:
         CapabilityError: It can't be made; the message has the interpreter's own words.
     """
     runtime = ensure_runtime()
-    files = _files()
-    digest = hashlib.sha256(repr((_FORMAT, __version__, runtime.interpreter.tag, REQUIREMENTS)).encode())
-    for name, content in files.items():
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    place = envkit_home() / "bundles" / f"py{runtime.interpreter.tag}-{digest.hexdigest()[:16]}"
+    # Reading and following all sources takes a second; for sources that have not changed the answer is kept.
+    key = repr((_FORMAT, __version__, runtime.interpreter.tag, REQUIREMENTS, _fingerprint()))
+    place = envkit_home() / "bundles" / cached("servers", key, lambda: _name(runtime).encode()).decode()
     if not place.is_dir():
+        files = _files()
         place.parent.mkdir(mode=0o755, exist_ok=True)
         fd = os.open(place.parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -143,6 +141,33 @@ def ensure_bundle() -> Path:
             "every user can enter, such as /var/lib/envkit"
         )
     return place
+
+
+def _name(runtime: Runtime) -> str:
+    digest = hashlib.sha256(repr((_FORMAT, __version__, REQUIREMENTS)).encode())
+    for name, content in _files().items():
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return f"py{runtime.interpreter.tag}-{digest.hexdigest()[:16]}"
+
+
+def _fingerprint() -> str:
+    """Changes when any source that might belong into the folder does: names, sizes and times of all of ours."""
+    digest = hashlib.sha256()
+    for module in ("envkit", "envkit.harnesses.archipelago"):
+        found = _source(module)
+        assert found is not None
+        waiting = [str(found[0].parent)]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    if entry.is_dir():
+                        if entry.name != "__pycache__":
+                            waiting.append(entry.path)
+                    else:
+                        about = entry.stat()
+                        digest.update(f"{entry.path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
 
 
 def _build(runtime: Runtime, files: Mapping[str, bytes], place: Path) -> None:

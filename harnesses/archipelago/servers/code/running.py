@@ -207,11 +207,13 @@ def _told(status: int, output: _Output, timed_out: bool, limit_s: float, left: i
         )
     elif status < 0:
         name = signal.Signals(-status).name
-        notes.append(f"[ended by {name}]" if status != -signal.SIGKILL else "[killed; most likely memory ran out]")
+        killed = "[killed (SIGKILL): memory ran out, or a command of its own did it]"
+        notes.append(f"[ended by {name}]" if status != -signal.SIGKILL else killed)
     elif status:
         notes.append(f"[exit code {status}]{_meaning(status)}")
     if left:
-        notes.append(f"[{left} process{'es' if left > 1 else ''} that it started still run in the background]")
+        running = "1 process that it started still runs" if left == 1 else f"{left} processes that it started still run"
+        notes.append(f"[{running} in the background]")
     text = output.text()
     if not text.strip():
         text = "(no output)"
@@ -221,7 +223,7 @@ def _told(status: int, output: _Output, timed_out: bool, limit_s: float, left: i
 
 def _meaning(status: int) -> str:
     if status == 137:
-        return " (killed; most likely memory ran out)"
+        return " (SIGKILL: memory ran out, or a command of its own did it)"
     if status == 127:
         return " (a command was not found)"
     return ""
