@@ -18,12 +18,14 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from envkit.failure import Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from envkit.deadline import Deadline
     from envkit.messages import AssistantMessage, Message
     from envkit.sandbox.base import SandboxProvider, SandboxSpec
     from envkit.task import Step, Task
 
-__all__ = ["Criterion", "Outcome", "Verdict", "Verifier", "VerifyRequest"]
+__all__ = ["Criterion", "Outcome", "SelfTesting", "Verdict", "Verifier", "VerifyRequest"]
 
 
 class Outcome(StrEnum):
@@ -147,3 +149,19 @@ class Verifier(Protocol):
         ...
 
     async def verify(self, request: VerifyRequest) -> Verdict: ...
+
+
+@runtime_checkable
+class SelfTesting(Protocol):
+    """A verifier that can put its own checks to the test, beside the trials that `envkit check` runs."""
+
+    async def self_test(
+        self, step: Step, world: Callable[[], Path | None], scratch: Path, deadline: Deadline
+    ) -> tuple[int, list[str]]:
+        """How many examples were tried, and what is wrong.
+
+        Args:
+            world: Gives the folder of the initial state; may take long, so it is called only where it is needed.
+            scratch: An empty folder.
+        """
+        ...

@@ -26,8 +26,10 @@ PER_SECOND = 1_000
 _TURN = 500
 
 
-def new_entries(timeout_s: float) -> int:
+def new_entries(timeout_s: float | None) -> int:
     """How many entries a state may have beyond the initial one, for a verifier that may take so many seconds."""
+    if timeout_s is None:
+        return MAX_NEW
     return int(min(MAX_NEW, max(MIN_NEW, PER_SECOND * timeout_s)))
 
 

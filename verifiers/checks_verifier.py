@@ -9,9 +9,9 @@ at the same time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, Failure, FailureKind, UserError
@@ -23,6 +23,9 @@ from envkit.verifiers.run import Subject, judge_all
 from envkit.verifiers.schema import JudgeCheck, ScriptCheck, load_checks
 from envkit.verifiers.scoring import Scoring, verdict_of
 from envkit.verifiers.script_check import run_check
+
+if TYPE_CHECKING:
+    from envkit.task import Step
 
 __all__ = ["CHECKS_FILE", "ChecksVerifier", "broken_checks"]
 
@@ -75,6 +78,24 @@ class ChecksVerifier:
         )
         by_id = {criterion.id: criterion for criterion in (*found, *asked, *ran)}
         return verdict_of([by_id[check.id] for check in checks.check], Scoring.of(checks), self.name, notes)
+
+    async def self_test(
+        self, step: Step, world: Callable[[], Path | None], scratch: Path, deadline: Deadline
+    ) -> tuple[int, list[str]]:
+        """How many examples of criteria in words the step's checks give, and what is wrong with them or with the
+        checks. See `envkit.verifier.SelfTesting`."""
+        assert step.tests_dir is not None, "applies() was not asked"
+        try:
+            checks = load_checks(step.tests_dir / CHECKS_FILE)
+        except UserError as error:
+            return 0, [str(error)]
+        in_words = [check for check in checks.check if isinstance(check, JudgeCheck) and check.examples]
+        if not in_words:
+            return 0, []
+        from envkit.verifiers.judge.examples import example_problems
+
+        problems = await example_problems(in_words, step.tests_dir, step.instruction, world(), scratch, deadline)
+        return sum(len(check.examples) for check in in_words), problems
 
 
 def _calls(request: VerifyRequest) -> list[Call]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("patterns", nargs="+", help="ids or globs, e.g. 'office/*'; or paths of task directories")
     parser.add_argument("--split", help="only tasks of this split")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a report by pack, as Markdown")
     options.add_trial_options(parser, policy=False)
     jobs.add_job_options(parser)
 
@@ -31,10 +33,15 @@ def run(args: argparse.Namespace) -> int:
     folder = args.out if kept else Path(tempfile.mkdtemp(prefix="envkit-check-"))
     try:
         outcome = jobs.run_job(check.plan(ids, options.base_spec(args)), folder, args)
-        checks = check.judge(ids, outcome.results)
+        examined = asyncio.run(_examine(ids)) if not outcome.interrupted else {}
+        checks = check.judge(ids, outcome.results, examined)
+        if args.report is not None:
+            args.report.write_text(check.report(checks), encoding="utf-8")
         sound = all(item.sound for item in checks) and not outcome.interrupted
         if args.json:
-            options.dump({"sound": sound, "tasks": [{"sound": c.sound, **c.model_dump(mode="json")} for c in checks]})
+            told = [{"sound": c.sound, **c.model_dump(mode="json")} for c in checks]
+            sums = [pack.model_dump(mode="json") for pack in check.packs(checks)]
+            options.dump({"sound": sound, "packs": sums, "tasks": told})
         else:
             _print(checks)
         kept = kept or not sound
@@ -46,6 +53,11 @@ def run(args: argparse.Namespace) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+async def _examine(ids: list[str]) -> dict[str, check.Examined]:
+    """One after the other: a judge's rate is shared, and most tasks have nothing to ask it."""
+    return {task: await check.examine(task) for task in ids}
+
+
 def _print(checks: list[TaskCheck]) -> None:
     width = max(len(item.task) for item in checks)
     for item in checks:
@@ -55,8 +67,15 @@ def _print(checks: list[TaskCheck]) -> None:
         )
         for problem in item.problems:
             print(f"{'':<{width}}    {problem}")
-    bad = sum(not item.sound for item in checks)
-    print(f"\n{len(checks)} tasks, {len(checks) - bad} sound, {bad} unsound")
+        if item.harbor:
+            print(f"{'':<{width}}    (Harbor can't run it: {'; '.join(item.harbor)})")
+    print()
+    for pack in check.packs(checks):
+        judged = f", {pack.examples} examples of criteria judged" if pack.examples else ""
+        print(
+            f"{pack.pack}: {pack.tasks} tasks, {pack.sound} sound, {pack.tasks - pack.sound} unsound; "
+            f"Harbor can run {pack.harbor}{judged}"
+        )
 
 
 def _rewards(rewards: tuple[float | None, ...]) -> str:

@@ -15,9 +15,32 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from envkit.verifiers.values import BaseCheck, TreePattern
+from envkit.verifiers.values import BaseCheck, Spec, TreePattern
 
-__all__ = ["JudgeCheck"]
+__all__ = ["Example", "JudgeCheck"]
+
+
+class Example(Spec):
+    """A work of which it is known whether it meets the criterion, for the self-test (`envkit check`).
+
+    Attributes:
+        passes: Whether a sound judge passes it.
+        answer: The final answer.
+        files: A folder of `tests/` (`examples/right`) with `filesystem/` or `.apps_data/` in it, laid over the initial
+            state.
+    """
+
+    passes: bool
+    answer: str | None = None
+    files: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,200}$")
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> Example:
+        if self.answer is None and self.files is None:
+            raise ValueError("an example needs an answer, files, or both")
+        if self.files is not None and ".." in self.files.split("/"):
+            raise ValueError(f"{self.files!r} must lie in tests/")
+        return self
 
 
 class JudgeCheck(BaseCheck):
@@ -31,6 +54,8 @@ class JudgeCheck(BaseCheck):
             those that the criterion names come first), `none`, or patterns like `["/filesystem/reports/*.docx"]`.
             Where patterns match nothing and the answer isn't shown either, the check fails without asking anybody.
         references: Patterns of files of the *initial* state that are shown as reference.
+        examples: Works that the judge must pass or fail, `[{answer = "...", passes = true}, ...]` (`Example`); tried by
+            `envkit check`, shown to nobody in a trial.
         scale: `pass_fail`, or `score`: a number from 0 to 1; then `pass_at` is the least that counts as passed.
     """
 
@@ -44,6 +69,7 @@ class JudgeCheck(BaseCheck):
     references: tuple[TreePattern, ...] = ()
     scale: Literal["pass_fail", "score"] = "pass_fail"
     pass_at: float = Field(default=1.0, gt=0, le=1)
+    examples: tuple[Example, ...] = ()
 
     @model_validator(mode="after")
     def _sees_something(self) -> JudgeCheck:
