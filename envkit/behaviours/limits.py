@@ -75,6 +75,11 @@ class LimitCount:
         self.tokens += message.usage.completion_tokens or 0
         self._unparsable = self._unparsable + 1 if is_unparsable(message) else 0
 
+    def aside(self, message: AssistantMessage) -> None:
+        """Counts what a message of a side thread cost (a summary, say), which is no turn at the task."""
+        self.excuse(message.usage.waited_s)
+        self.tokens += message.usage.completion_tokens or 0
+
     def stop_before_calls(self) -> StopReason | None:
         """The limit that forbids carrying out the calls of the message just counted, if any."""
         if self._unparsable >= self._limits.max_unparsable > 0:

@@ -7,15 +7,33 @@ is never due. Training only (harnesses leave it off otherwise), since in an eval
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from envkit.messages import Usage
 
-__all__ = ["DEFAULT_NUDGE", "ContextNudge"]
+__all__ = ["DEFAULT_NUDGE", "ContextNudge", "NudgeOptions"]
 
 #: `{percent}` is what is used, a whole number.
 DEFAULT_NUDGE = (
     "[Note: {percent}% of your context is used. Finish the most important work now, make sure that every file you were "
     "asked for is saved, and then give your final answer.]"
 )
+
+
+class NudgeOptions(BaseModel):
+    """The context nudge as a user sets it, in a harness's options; given in training only.
+
+    Attributes:
+        enabled: Whether it is given at all.
+        share: The share of the context from which it is due.
+        text: What the model is told; `{percent}` is the share in use.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    share: float = Field(default=0.8, gt=0, le=1)
+    text: str = DEFAULT_NUDGE
 
 
 class ContextNudge:

@@ -130,8 +130,10 @@ class Connection:
             self._ready.set_exception(ServerGone(_plainly(error)))
             self._ready.exception()  # marked as seen: perhaps nobody waits any more
 
-    async def call(self, tool: str, arguments: dict[str, Any], timeout_s: float) -> types.CallToolResult:
-        """Calls a tool.
+    async def call(
+        self, tool: str, arguments: dict[str, Any], timeout_s: float, *, meta: dict[str, Any] | None = None
+    ) -> types.CallToolResult:
+        """Calls a tool; `meta` goes with the request, beside its arguments.
 
         Raises:
             ServerGone, CallTimeout, CallRefused: See there.
@@ -143,9 +145,9 @@ class Connection:
         _noted.set(noted)
         # Not `session.call_tool`: that raises where a result's structure is not what the server announced, and so
         # would hide from the model a call that was carried out.
-        request = types.ClientRequest(
-            types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
-        )
+        about = types.RequestParams.Meta(**meta) if meta else None
+        params = types.CallToolRequestParams(name=tool, arguments=arguments, _meta=about)
+        request = types.ClientRequest(types.CallToolRequest(params=params))
         sending = asyncio.ensure_future(session.send_request(request, types.CallToolResult))
         ended = asyncio.ensure_future(self.link.ended.wait())
         try:

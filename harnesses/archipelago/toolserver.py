@@ -24,6 +24,8 @@ from envkit.harnesses.archipelago.link import Link
 
 __all__ = ["ToolServer", "Trouble"]
 
+#: In a request's `_meta`: the seconds that the call may take, for a server that keeps to them.
+TIMEOUT_KEY = "envkit/timeout_s"
 #: Seconds between tries while a server gets ready.
 _PAUSE_S = 0.5
 #: Ends in a row without an answer in between, and without the agent having run anything, before it is given up.
@@ -47,6 +49,8 @@ class ToolServer:
         ready_s: Seconds it may take until it lists its tools, at the start and at each start after that.
         remote: It runs outside the sandbox: nobody starts it again but we connect again.
         runs_programs: Whether its tools can run programs of the agent's.
+        grace_s: Above 0 for a server that keeps the limit of a call itself, as it is told in the request: how much
+            longer than that we wait for it to say so.
     """
 
     def __init__(
@@ -58,10 +62,12 @@ class ToolServer:
         ready_s: float,
         remote: bool = False,
         runs_programs: bool = False,
+        grace_s: float = 0.0,
     ) -> None:
         self.name = name
         self.remote = remote
         self.runs_programs = runs_programs
+        self._grace_s = grace_s
         self.tools: tuple[types.Tool, ...] = ()
         self.restarts = 0
         self._start = start
@@ -147,7 +153,8 @@ class ToolServer:
             EnvkitError: TOOL_SERVER_DIED, where nobody but the server itself can have ended it.
             DeadlineExceeded, SandboxDied: Faults.
         """
-        until_s = time.monotonic() + timeout_s
+        self._deadline.check()
+        until_s = time.monotonic() + min(timeout_s, self._deadline.remaining_s)
         again = tool in self._read_only
         while True:
             trouble = await self._revive(acted)
@@ -159,7 +166,8 @@ class ToolServer:
             if left_s <= 0:
                 return self._late(timeout_s)
             try:
-                result = await connection.call(tool, arguments, left_s)
+                meta = {TIMEOUT_KEY: left_s} if self._grace_s > 0 else None
+                result = await connection.call(tool, arguments, left_s + self._grace_s, meta=meta)
             except CallRefused as error:
                 self._ends = 0
                 return Trouble(f"the call was refused: {error}")

@@ -6,31 +6,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envkit.behaviours.nudge import DEFAULT_NUDGE
+from envkit.behaviours.nudge import NudgeOptions
 from envkit.failure import FailureKind, UserError, did_you_mean
 
 __all__ = ["NudgeOptions", "OpenCodeOptions"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NudgeOptions(_Strict):
-    """The context nudge; given in training only.
-
-    Attributes:
-        enabled: Whether it is given at all.
-        share: The share of the context from which it is due.
-        text: What the model is told; `{percent}` is the share in use.
-    """
-
-    enabled: bool = True
-    share: float = Field(default=0.8, gt=0, le=1)
-    text: str = DEFAULT_NUDGE
-
-
-class OpenCodeOptions(_Strict):
+class OpenCodeOptions(BaseModel):
     """Options of `OpenCodeHarness`.
 
     Attributes:
@@ -42,6 +24,8 @@ class OpenCodeOptions(_Strict):
         max_output_lines, max_output_bytes: How much of a result the model is shown; the whole is saved inside.
         nudge: The context nudge.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: Literal["default", "compact"] = "default"
     edit_mode: Literal["opencode", "exact"] = "opencode"

@@ -76,3 +76,9 @@ def test_what_a_policy_waited_for_a_rate_limit_is_no_working_time() -> None:
     assert count.stop_before_calls() is None
     clock.now_s += 51
     assert count.stop_before_calls() is StopReason.WORKING_TIME
+
+
+def test_a_summary_costs_tokens_but_is_no_turn() -> None:
+    count, _ = _count(max_turns=1, max_tokens=10)
+    count.aside(AssistantMessage(text="x", usage=Usage(completion_tokens=11)))
+    assert (count.turns, count.stop_after_calls()) == (0, StopReason.TOKENS)

@@ -1,0 +1,1 @@
+"""The two agents of the Archipelago harness: `loop` and `toolbelt`."""
