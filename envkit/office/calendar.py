@@ -89,6 +89,8 @@ def read_calendar(data: bytes) -> tuple[Event, ...]:
 
 def read_calendar_file(data: bytes) -> Calendar:
     """Reads an ics file. Raises `Unreadable`."""
+    if b"\0" not in data:
+        data = re.sub(rb"\r*\n[ \t]", b"", data)  # unfolded first: a fold may stand inside a character
     text = decode_text(data)
     if "BEGIN:VCALENDAR" not in text[:4096].upper():
         raise Unreadable(Problem.NOT_THIS_FORMAT, "it is no calendar: BEGIN:VCALENDAR is missing")
