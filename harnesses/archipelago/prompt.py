@@ -27,14 +27,13 @@ the end.
 How to work
 - Look before you act: find the files that matter, read them, and check every figure at its source. Later mails, \
 messages or versions may have overtaken a document.
-- Files are named from the root of the shared drive, `/report.xlsx`{real}. Mail, chat and calendar are reached through \
-their tools.
+- Files are named from the root of the shared drive: `/report.xlsx` and `/filesystem/report.xlsx` are the same file. \
+Mail, chat and calendar are reached through their tools.
 - Change only what you are asked to change, and keep the form of what is there: formulas stay formulas, styles stay.
 - Save results where you are told, under the name you are told. Files are judged as they are when you finish.
 - A call that fails says why. Read it, change something, and try again.{code}{meta}
 - Before you finish, read back what you saved and check it against the request."""
 
-_REAL = " and `/filesystem/report.xlsx` are the same file"
 _CODE = """
 - {tool} runs bash in /filesystem, with Python and pandas, openpyxl, python-docx, python-pptx, pdfplumber, pypdf and \
 matplotlib (write `python3 - <<'EOF'` ... `EOF`); there paths are real: /filesystem/report.xlsx. There is no network."""
@@ -91,4 +90,4 @@ def system_prompt(
     code = "" if code_tool is None else _CODE.format(tool=code_tool)
     meta = _META if any(name.endswith("_schema") for name in tools) else ""
     ending = _LOOP_END if agent == "loop" else _BELT.format(max_belt=max_belt)
-    return _WHO.format(real=_REAL, code=code, meta=meta) + ending + _TAIL.format(date=date, turns=turns)
+    return _WHO.format(code=code, meta=meta) + ending + _TAIL.format(date=date, turns=turns)

@@ -1,0 +1,74 @@
+"""The Archipelago harness: office apps as MCP tools, for two kinds of agent.
+
+The names, arguments and state formats are those of Archipelago's servers; what its servers and agents get wrong is put
+right (docs/harness.md lists it). The tools run in one process inside the sandbox, or behind a gateway's URL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from envkit.harnesses.archipelago.agents.base import AgentSession
+from envkit.harnesses.archipelago.agents.loop import LoopSession
+from envkit.harnesses.archipelago.agents.toolbelt import ToolbeltSession
+from envkit.harnesses.archipelago.options import ArchipelagoOptions
+from envkit.harnesses.archipelago.results import Shortener
+from envkit.harnesses.archipelago.toolset import Source, Toolset
+
+if TYPE_CHECKING:
+    from envkit.harness import SessionContext
+    from envkit.sandbox.base import Sandbox, SandboxSpec
+    from envkit.task import Step, Task
+
+__all__ = ["ArchipelagoHarness"]
+
+_AGENTS: dict[str, type[AgentSession]] = {"loop": LoopSession, "toolbelt": ToolbeltSession}
+
+
+class ArchipelagoHarness:
+    """Implements `envkit.harness.Harness`. Options as keyword arguments; see `ArchipelagoOptions`.
+
+    Raises:
+        UserError: An option is unknown or out of range.
+    """
+
+    name = "archipelago"
+    version = "1"
+    #: It offers the MCP servers that a task brings.
+    mcp = True
+
+    def __init__(self, **options: Any) -> None:
+        self.options = ArchipelagoOptions.of(options)
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "version": self.version, "options": self.options.model_dump(mode="json")}
+
+    def sandbox(self, spec: SandboxSpec) -> SandboxSpec:
+        """Shows our servers' code inside. Raises `CapabilityError` where it can't be made."""
+        from envkit.harnesses.archipelago import bundle
+
+        return bundle.with_servers(spec)
+
+    def session(self, task: Task, step: Step, sandbox: Sandbox, context: SessionContext) -> AgentSession:
+        options = self.options
+        agent = _AGENTS[options.agent]
+
+        async def prepare() -> Toolset:
+            from envkit.harnesses.archipelago import sources
+
+            tool_timeout_s = context.limits.tool_timeout_s
+            found: list[Source] = [sources.own_source(sandbox, options, context, tool_timeout_s)]
+            for config in step.environment.mcp_servers:
+                found.append(sources.task_source(config, sandbox, context.deadline, options.ready_s))
+            return Toolset(found, shortener=_shortener(sandbox), max_image_bytes=options.max_image_bytes)
+
+        def _shortener(place: Sandbox) -> Shortener:
+            return Shortener(
+                place,
+                context.deadline,
+                head_bytes=options.result_head_bytes,
+                tail_bytes=options.result_tail_bytes,
+                reader="code_exec" if "code" in options.apps else None,
+            )
+
+        return agent(step, context, options, prepare)
