@@ -257,7 +257,9 @@ class AsyncEnv:
         episode.check_capabilities(self.task, self.harness, self.provider, self.spec)
         if self.verify:
             for step in self.task.steps:  # before anybody works on what nobody could judge
-                episode.pick_verifier(self.task, step)
+                verifier = episode.pick_verifier(self.task, step)
+                if getattr(verifier, "needs_sandbox", lambda tests: False)(step.tests_dir):
+                    episode.verifier_spec(self.task, step, self.provider, self._plain_spec)
         self._folder().mkdir(parents=True, exist_ok=True)
         with self._timed("world"):
             if self.pack is not None:
@@ -339,7 +341,7 @@ class AsyncEnv:
         assert self.sandbox is not None
         assert self._plain_spec is not None
         step = self.step_spec
-        final = self._folder() / "final.tar"
+        final, self.final = self._folder() / "final.tar", None
         with self._timed("snapshot"), boundary(Boundary.SANDBOX):
             # Nothing an agent started may be alive when verification begins.
             await self.deadline.wait(self.sandbox.kill_all())

@@ -26,10 +26,12 @@ from envkit.task import HealthcheckConfig, Step, Task, resolve_env
 from envkit.verifier import Criterion, Outcome, Verdict, Verifier
 
 __all__ = [
+    "await_health",
     "check_capabilities",
     "combine",
     "effective_limits",
     "limits_of",
+    "own_tests_image",
     "passes_gate",
     "pick_verifier",
     "sandbox_spec",
@@ -38,6 +40,7 @@ __all__ = [
     "too_big",
     "transcript",
     "verifier_env",
+    "verifier_spec",
     "why_missing",
     "world_tar",
     "write_snapshot",
@@ -84,6 +87,54 @@ def sandbox_spec(
         near = did_you_mean(unknown[0], sorted(SandboxSpec.model_fields))
         raise UserError(f"unknown sandbox setting {unknown[0]!r}{near}")
     return SandboxSpec(**{**fields, **overrides})
+
+
+def verifier_spec(task: Task, step: Step, provider: SandboxProvider, plain: SandboxSpec) -> SandboxSpec:
+    """The sandbox that a step's scripts are judged in: a fresh one like the agent's, or the machine of the verifier's
+    own that the task asks for (`[verifier.environment]`, or a Dockerfile in its tests), with its network policy.
+
+    Raises:
+        CapabilityError: This provider can't make it.
+    """
+    environment = step.verifier.environment
+    fields: dict[str, Any] = {}
+    if environment is not None and environment != step.environment:
+        fields = {
+            "image": environment.docker_image,
+            "build": None,
+            "memory_mb": environment.memory_mb or DEFAULT_MEMORY_MB,
+            "disk_mb": environment.storage_mb or DEFAULT_DISK_MB,
+            "cpus": float(environment.cpus) if environment.cpus else None,
+            "env": dict(resolve_env(environment.env, os.environ, where=f"[verifier.environment.env] of {task.id}")),
+            "workdir": environment.workdir or plain.workdir,
+        }
+    if step.verifier.environment_mode == "separate" and not fields.get("image"):
+        built = own_tests_image(step)
+        fields |= {"image": None, "build": built} if built is not None else {}
+    stated = [step.verifier.environment, task.config.verifier, *(s.verifier for s in task.config.steps or ())]
+    if any(each is not None and "network_mode" in each.model_fields_set for each in stated):
+        fields["network"] = step.verifier.network_mode
+        fields["allowed_hosts"] = tuple(step.verifier.allowed_hosts or ())
+    fields = {key: value for key, value in fields.items() if value is not None or key in ("image", "build")}
+    if not fields:
+        return plain
+    spec = SandboxSpec(**{**plain.model_dump(), **fields})
+    try:
+        provider.check(spec)
+    except CapabilityError as error:
+        where = f"the verifier of step {step.name!r}" if step.name else "the verifier"
+        raise CapabilityError(f"{task.id}: {where} needs a machine of its own: {error}") from error
+    return spec
+
+
+def own_tests_image(step: Step) -> Path | None:
+    """The folder of tests that an image of the verifier's own is built from, and which brings `/tests` with it."""
+    if step.verifier.environment_mode != "separate":
+        return None
+    if step.verifier.environment is not None and step.verifier.environment.docker_image:
+        return None
+    folders = (step.tests_dir, step.shared_tests_dir)
+    return next((folder for folder in folders if folder is not None and (folder / "Dockerfile").is_file()), None)
 
 
 def check_capabilities(task: Task, harness: Harness, provider: SandboxProvider, spec: SandboxSpec) -> None:
@@ -198,10 +249,10 @@ async def set_up_step(task: Task, step: Step, sandbox: Sandbox, deadline: Deadli
                     boundary=Boundary.SANDBOX,
                 )
     for check in step.healthchecks:
-        await _await_health(task, check, sandbox, deadline)
+        await await_health(task, check, sandbox, deadline)
 
 
-async def _await_health(task: Task, check: HealthcheckConfig, sandbox: Sandbox, deadline: Deadline) -> None:
+async def await_health(task: Task, check: HealthcheckConfig, sandbox: Sandbox, deadline: Deadline) -> None:
     """Harbor's health check: `retries` failures in a row, not counting those of the start period, are fatal."""
     started = Deadline.after(check.start_period_sec)
     failures = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,8 +22,9 @@ from envkit.atif import read_trajectory, to_messages
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, UserError, boundary, capture
 from envkit.messages import AssistantMessage, Message
-from envkit.task import Task
+from envkit.task import Step, Task
 from envkit.trial import artifacts, secrets
+from envkit.trial.artifacts import StepEnd, earlier_steps
 from envkit.trial.result import AttemptResult, TrialResult, TrialSpec
 from envkit.trial.store import AttemptStore, RunStore
 from envkit.verifier import Verdict, VerifyRequest
@@ -173,15 +175,53 @@ async def _verify(
     target: AttemptStore,
     scratch: Path,
 ) -> Verdict:
-    if len(task.steps) > 1:
+    """The verdict on a stored attempt: each step that it came to is judged by its own state, as in the trial.
+
+    Raises:
+        EnvkitError: CAPABILITY: an earlier step's state was not kept, or today's checks let an attempt go on that had
+            ended.
+    """
+    last = StepEnd("", home / "artifacts", attempt.final_answer, sys.maxsize)
+    ends = [*earlier_steps(home / "artifacts"), last]
+    old = attempt.verdict.extra.get("steps_run") if attempt.verdict is not None else None
+    if len(task.steps) > 1 and old != len(ends):
         raise EnvkitError(
-            f"{task.id} has {len(task.steps)} steps, of which only the last one's state is kept: it can't be regraded",
+            f"{task.id} has {len(task.steps)} steps; of this attempt only {len(ends)} states were kept, of "
+            f"{old or 'an unknown number of'} steps that were judged: it can't be regraded",
             kind=FailureKind.CAPABILITY,
         )
-    step = task.steps[0]
-    # In this thread on purpose: the checks are judged in forked children, which threads would endanger.
-    final = scratch / "final.tar"
-    artifacts.rebuild(initial, home / "artifacts", final)
+    spoken = _messages(home / "trajectory.json")
+    verdicts: list[Verdict] = []
+    for number, (step, end) in enumerate(zip(task.steps, ends, strict=False), start=1):
+        logs = _logs(target, number if len(ends) > 1 else None)
+        # In this thread on purpose: the checks are judged in forked children, which threads would endanger.
+        final = scratch / f"final-{number}.tar"
+        artifacts.rebuild(initial, end.folder, final)
+        verdict = await _verify_step(initial, task, step, final, end, _until(spoken, end.turns), spec, logs)
+        final.unlink()
+        verdicts.append(verdict)
+        if verdict.reward is None or not episode.passes_gate(step, verdict):
+            break
+    went_on = len(verdicts) == len(ends) < len(task.steps) and verdicts[-1].reward is not None
+    if went_on and episode.passes_gate(task.steps[len(ends) - 1], verdicts[-1]):
+        raise EnvkitError(
+            f"the attempt ended with step {task.steps[len(ends) - 1].name!r}, which passes today: what would have come "
+            "of the steps after it is not known",
+            kind=FailureKind.CAPABILITY,
+        )
+    return episode.combine(task, verdicts)
+
+
+async def _verify_step(
+    initial: Path | None,
+    task: Task,
+    step: Step,
+    final: Path,
+    end: StepEnd,
+    messages: tuple[Message | AssistantMessage, ...],
+    spec: TrialSpec,
+    logs: Path,
+) -> Verdict:
     with boundary(Boundary.SANDBOX):
         provider = plugins.construct("sandboxes", spec.sandbox.name, spec.sandbox.options)
     deadline = Deadline.after(step.verifier.timeout_sec, "the verifier's time")
@@ -191,17 +231,34 @@ async def _verify(
         tests=step.tests_dir,
         initial=initial,
         final=final,
-        final_answer=attempt.final_answer,
-        messages=_messages(home / "trajectory.json"),
+        final_answer=end.final_answer,
+        messages=messages,
         deadline=deadline,
         provider=provider,
         spec=episode.sandbox_spec(task, provider, {}, {}),
-        logs=target.logs,
+        logs=logs,
         env=episode.verifier_env(step),
     )
     with boundary(Boundary.VERIFIER):
         async with asyncio.timeout(deadline.timeout_s):
             return await episode.pick_verifier(task, step).verify(request)
+
+
+def _logs(target: AttemptStore, step: int | None) -> Path:
+    folder = target.logs if step is None else target.logs / f"step-{step}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _until(messages: tuple[Message | AssistantMessage, ...], turns: int) -> tuple[Message | AssistantMessage, ...]:
+    """The conversation up to the model's message number `turns`, and what tools said to it."""
+    seen = 0
+    for index, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            seen += 1
+            if seen > turns:
+                return messages[:index]
+    return messages
 
 
 def _messages(trajectory: Path) -> tuple[Message | AssistantMessage, ...]:

@@ -119,7 +119,8 @@ class VerifyRequest:
             sandbox after every agent process was killed. Read members from it; never extract them onto the host
             by their own names.
         messages: The conversation, oldest first.
-        provider, spec: How to get a fresh sandbox, for verifiers that run scripts.
+        provider, spec: How to get a fresh sandbox like the agent's, for verifiers that run scripts
+            (`episode.verifier_spec` says what becomes of it where the task asks for another machine).
         logs: A host folder for the verifier's own logs.
     """
 
@@ -139,7 +140,11 @@ class VerifyRequest:
 
 @runtime_checkable
 class Verifier(Protocol):
-    """Checks one step of one task. Raises plain exceptions for its own faults; never scores them."""
+    """Checks one step of one task. Raises plain exceptions for its own faults; never scores them.
+
+    One that runs a task's scripts also has `needs_sandbox(tests) -> bool`: then it is asked for before the agent
+    begins whether the provider has such a sandbox.
+    """
 
     name: str
 

@@ -53,6 +53,15 @@ class ChecksVerifier:
     def applies(tests: Path | None) -> bool:
         return tests is not None and (tests / CHECKS_FILE).is_file()
 
+    @staticmethod
+    def needs_sandbox(tests: Path | None) -> bool:
+        """Whether there is a script among the checks. Checks that can't be read need nothing: that is told later."""
+        try:
+            checks = load_checks(tests / CHECKS_FILE) if tests is not None else None
+        except UserError:
+            return False
+        return checks is not None and any(isinstance(check, ScriptCheck) for check in checks.check)
+
     async def verify(self, request: VerifyRequest) -> Verdict:
         """Judges one step. Raises nothing for what the agent left or the task declares; see the module."""
         assert request.tests is not None, "applies() was not asked"

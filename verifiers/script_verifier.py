@@ -55,6 +55,10 @@ class ScriptVerifier:
     def applies(tests: Path | None) -> bool:
         return tests is not None and (tests / SCRIPT).is_file() and not (tests / "verifier.toml").is_file()
 
+    @staticmethod
+    def needs_sandbox(tests: Path | None) -> bool:
+        return True
+
     async def verify(self, request: VerifyRequest) -> Verdict:
         """Runs the script.
 
@@ -97,20 +101,27 @@ async def run_script(
         EnvkitError: As `ScriptVerifier.verify`.
     """
     assert request.tests is not None, "there is no script without tests"
+    from envkit import episode  # imported when needed: it brings the harnesses
+
     request.logs.mkdir(parents=True, exist_ok=True)
+    spec = episode.verifier_spec(request.task, request.step, request.provider, request.spec)
+    own = request.step.verifier.environment
     try:
-        async with request.provider.create(request.spec) as sandbox:
+        async with request.provider.create(spec) as sandbox:
             await sandbox.upload(request.final)
-            # As Harbor does: the task's shared tests first, a step's own over them.
-            for folder in (request.step.shared_tests_dir, request.tests):
+            # As Harbor does: the task's shared tests first, a step's own over them; an image made of them has them.
+            folders = (request.step.shared_tests_dir, request.tests)
+            for folder in () if episode.own_tests_image(request.step) is not None else folders:
                 if folder is not None:
                     await sandbox.upload(_tests_archive(folder))
+            if own is not None and own != request.step.environment and own.healthcheck is not None:
+                await episode.await_health(request.task, own.healthcheck, sandbox, deadline)
             await sandbox.upload(_logs_archive(request))
             user = request.step.verifier.user
             result = await sandbox.exec(
                 ["bash", "-c", f"exec {interpreter} /tests/{script} > {_OUTPUT[0]} 2> {_OUTPUT[1]}"],
                 env=request.env,
-                cwd=request.spec.workdir,
+                cwd=spec.workdir,
                 user=str(user) if user is not None else None,
                 deadline=deadline,
                 timeout_s=timeout_s,

@@ -12,14 +12,32 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from envkit.trial.store import disk_error, write_atomic
 
-__all__ = ["rebuild", "write_artifacts"]
+__all__ = ["StepEnd", "earlier_steps", "rebuild", "write_artifacts", "write_step"]
 
 _CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How an earlier step of a task ended.
+
+    Attributes:
+        name: The step's.
+        folder: With the artifacts of its final state.
+        final_answer: As given then.
+        turns: How many messages the model had said by then.
+    """
+
+    name: str
+    folder: Path
+    final_answer: str | None
+    turns: int
 
 
 def write_artifacts(final: Path, initial: Path | None, folder: Path) -> dict[str, Any]:
@@ -61,6 +79,23 @@ def write_artifacts(final: Path, initial: Path | None, folder: Path) -> dict[str
         partial.unlink(missing_ok=True)
         raise disk_error(error, target) from error
     return manifest
+
+
+def write_step(final: Path, initial: Path | None, end: StepEnd) -> None:
+    """Writes the artifacts of a step that others follow, and how it ended, into its folder (`step-N` below that of the
+    last one's artifacts). Raises as `write_artifacts`."""
+    write_artifacts(final, initial, end.folder)
+    told = {"schema_version": 1, "name": end.name, "final_answer": end.final_answer, "turns": end.turns}
+    write_atomic(end.folder / "step.json", json.dumps(told, indent=1), durable=False)
+
+
+def earlier_steps(folder: Path) -> list[StepEnd]:
+    """The steps before the one whose artifacts lie in `folder` itself, in order; none for a task of one step."""
+    out: list[StepEnd] = []
+    while (place := folder / f"step-{len(out) + 1}" / "step.json").is_file():
+        told = json.loads(place.read_bytes())
+        out.append(StepEnd(told["name"], place.parent, told["final_answer"], told["turns"]))
+    return out
 
 
 def rebuild(initial: Path | None, folder: Path, to: Path) -> None:

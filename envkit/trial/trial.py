@@ -38,6 +38,9 @@ __all__ = ["EXIT_DISK_FULL", "KILL_GRACE_S", "AttemptRequest", "child_main", "ru
 #: A child's exit code where the disk was too full to say anything else.
 EXIT_DISK_FULL = 74
 
+#: Files of a token trace (`envkit.tokens.store`), which scrubbing would break.
+TOKEN_FILES = frozenset({"trace.journal", "trace.safetensors"})
+
 #: An attempt ends itself at its budget and then cleans up; what is alive this long after it is killed.
 KILL_GRACE_S = 30.0
 
@@ -100,7 +103,9 @@ class _Attempt:
                     await self._episode()
                 except EnvkitError:
                     # The work may be there though nobody could judge it: then it can be regraded.
-                    if self._task is not None and len(self._task.steps) == 1:
+                    # Of several steps, only where it is this step's state.
+                    env = self._env
+                    if env is not None and (len(env.task.steps) == 1 or len(env.verdicts) > env.step_index):
                         self._keep_artifacts()
                     raise
                 self._keep_artifacts()
@@ -132,6 +137,8 @@ class _Attempt:
             self._turns.append((observation, message))
             self._tally.add(message)
             observation, *_ = await env.step(message)
+            if observation is not None and env.step_index != step:
+                self._keep_step(env, step)
 
     def _load(self) -> AsyncEnv:
         spec = self._spec
@@ -210,6 +217,18 @@ class _Attempt:
             except tarfile.TarError as error:
                 self._notes.append(f"no artifacts: the final state's tar can't be read: {error}")
 
+    def _keep_step(self, env: AsyncEnv, step: int) -> None:
+        """Keeps the state that a step left, before the next one changes it: each step can be judged again."""
+        if env.final is None or not self._spec.keep_artifacts:
+            return
+        folder = self._store.artifacts / f"step-{step + 1}"
+        end = artifacts.StepEnd(env.task.steps[step].name, folder, env.final_answer, len(self._turns))
+        with self._timed("artifacts"):
+            try:
+                artifacts.write_step(env.final, env.initial, end)
+            except tarfile.TarError as error:
+                self._notes.append(f"no artifacts of step {step + 1}: its final state's tar can't be read: {error}")
+
     def _write(self, failure: Failure | None, cancelled: bool) -> AttemptResult:
         env = self._env
         if env is not None and env.final is not None:
@@ -258,7 +277,8 @@ class _Attempt:
         if verdict is not None:
             self._store.write_json("verdict.json", verdict.model_dump(mode="json"))
         self._write_trajectory(result)
-        self._scrubber.scrub_tree(self._store.logs)
+        # Ids and frames can't be edited without losing what they are for; a trace holds what the model was shown.
+        self._scrubber.scrub_tree(self._store.logs, keep=TOKEN_FILES)
         self._store.write_result(result)
         return result
 

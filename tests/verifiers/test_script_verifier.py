@@ -135,3 +135,58 @@ def test_rewards_are_read() -> None:
         with pytest.raises(EnvkitError) as caught:
             parse_reward_txt(data)
         assert caught.value.kind is kind
+
+
+@pytest.fixture
+def separate(request_for: Request, tmp_path: Any) -> Callable[..., Any]:
+    """A request whose task asks for a verifier's machine of its own."""
+
+    def make(toml: str, provider: LocalProvider, tests: dict[str, str] | None = None) -> Any:
+        from dataclasses import replace
+
+        from envkit.task import load_task_dir
+
+        request = request_for({"test.sh": "nproc > /dev/null; env > /logs/verifier/env; echo 1 > "
+                               "/logs/verifier/reward.txt", **(tests or {})}, provider=provider)  # fmt: skip
+        folder = request.tests.parent
+        text = (folder / "task.toml").read_text()
+        (folder / "task.toml").write_text(text + toml)
+        task = load_task_dir(folder)
+        return replace(request, task=task, step=task.steps[0])
+
+    return make
+
+
+async def test_the_verifier_gets_a_machine_of_its_own(separate: Callable[..., Any], provider: LocalProvider) -> None:
+    from envkit import episode
+
+    request = separate(
+        '[verifier.environment]\nmemory_mb = 512\nworkdir = "/tests"\nnetwork_mode = "no-network"\n'
+        '[verifier.environment.env]\nLEVEL = "3"\n[verifier.environment.healthcheck]\n'
+        'command = "test \\"$LEVEL\\" = 3"\n',
+        provider,
+        {"test.sh": 'test "$LEVEL" = 3 && test "$PWD" = /tests && echo 1 > /logs/verifier/reward.txt'},
+    )
+    spec = episode.verifier_spec(request.task, request.step, provider, request.spec)
+    assert (spec.memory_mb, spec.workdir, spec.image) == (512, "/tests", None)
+    assert (await ScriptVerifier().verify(request)).reward == 1.0
+
+
+@pytest.mark.parametrize("toml", ['[verifier.environment]\ndocker_image = "grader:1"\n',
+                                  '[verifier.environment]\nnetwork_mode = "public"\n'])  # fmt: skip
+async def test_a_machine_that_there_is_not_is_refused(
+    separate: Callable[..., Any], provider: LocalProvider, toml: str
+) -> None:
+    request = separate(toml, provider)
+    with pytest.raises(EnvkitError, match="the verifier needs a machine of its own") as caught:
+        await ScriptVerifier().verify(request)
+    assert caught.value.kind is FailureKind.CAPABILITY
+
+
+async def test_an_image_made_of_the_tests_is_asked_for(separate: Callable[..., Any], provider: LocalProvider) -> None:
+    from envkit import episode
+
+    request = separate("[verifier.environment]\ncpus = 1\n", provider, {"Dockerfile": "FROM grader:1\n"})
+    assert episode.own_tests_image(request.step) == request.tests
+    with pytest.raises(EnvkitError, match="an image built from"):
+        await ScriptVerifier().verify(request)

@@ -119,3 +119,70 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["regrade", str(tmp_path)]) == 2
     assert "holds no run" in capsys.readouterr().err
     assert main(["regrade", str(tmp_path), "--concurrency", "0"]) == 2
+
+
+def check_of(path: str, word: str) -> str:
+    return (
+        f'schema_version = "1"\n[[check]]\nid = "text"\nkind = "text"\npath = "{path}"\ncontains = ["{word}"]\n'
+        f'[[check]]\nid = "said"\nkind = "answer"\ncontains = ["{word}"]\n'
+    )
+
+
+def write_two_steps(folder: Path) -> Path:
+    files = {
+        "task.toml": 'schema_version = "1.4"\n[environment]\nnetwork_mode = "no-network"\n'
+        '[[steps]]\nname = "draft"\nmin_reward = 0.5\n[[steps]]\nname = "final"\n',
+        "environment/world/filesystem/notes.txt": "notes\n",
+    }
+    for step, word in (("draft", "first"), ("final", "second")):
+        files[f"steps/{step}/instruction.md"] = f"Write '{word}' into out.txt.\n"
+        files[f"steps/{step}/tests/verifier.toml"] = check_of("out.txt", word)
+        # The second step undoes what the first one left: its state must have been kept.
+        files[f"steps/{step}/solution/solve.sh"] = (
+            f"echo {word} > out.txt\nmkdir -p /logs/agent\necho {word} > /logs/agent/answer.txt\n"
+        )
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_every_step_is_judged_by_its_own_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, run = write_two_steps(tmp_path / "tasks" / "two"), tmp_path / "run"
+    assert main(["eval", str(task), "--policy", "oracle", "--policy", "noop", "--out", str(run), "--json"]) == 0
+    capsys.readouterr()
+    assert main(["regrade", str(run), "--json"]) == 0
+    oracle, noop = json.loads(capsys.readouterr().out)["trials"]
+    assert (oracle["old_reward"], oracle["new_reward"], oracle["changed"]) == (1.0, 1.0, {})
+    assert (noop["old_reward"], noop["new_reward"], noop["changed"]) == (0.0, 0.0, {})
+    verdict = json.loads((run / oracle["folder"] / "verdict.json").read_text())
+    assert [c["id"] for c in verdict["criteria"]] == ["draft/text", "draft/said", "final/text", "final/said"]
+
+    # Today the first step asks for something else: half of it, so that its gate still lets the attempt go on.
+    (task / "steps/draft/tests/verifier.toml").write_text(
+        check_of("out.txt", "first").replace('["first"]', '["1st"]', 1)
+    )
+    assert main(["regrade", str(run), "--json"]) == 0
+    oracle = json.loads(capsys.readouterr().out)["trials"][0]
+    assert (oracle["new_reward"], oracle["changed"]) == (0.75, {"draft/text": [1.0, 0.0]})
+
+    # What would have come of the second step, had the first one passed then, nobody knows.
+    (task / "steps/draft/tests/verifier.toml").write_text(
+        'schema_version = "1"\n[[check]]\nid = "text"\nkind = "file"\npath = "notes.txt"\n'
+    )
+    assert main(["regrade", str(run), "--json"]) == 1
+    noop = json.loads(capsys.readouterr().out)["trials"][1]
+    assert noop["new_reward"] is None
+    assert "which passes today" in noop["failure"]["message"]
+
+
+def test_states_that_were_not_kept_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, run = write_two_steps(tmp_path / "tasks" / "two"), tmp_path / "run"
+    assert main(["eval", str(task), "--policy", "oracle", "--out", str(run), "--json"]) == 0
+    (steps,) = run.rglob("step-1")
+    shutil.rmtree(steps)
+    capsys.readouterr()
+    assert main(["regrade", str(run), "--json"]) == 1
+    (oracle,) = json.loads(capsys.readouterr().out)["trials"]
+    assert oracle["failure"]["kind"] == "capability"
+    assert "only 1 states were kept, of 2 steps" in oracle["failure"]["message"]
