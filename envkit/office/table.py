@@ -54,10 +54,10 @@ def decode_text(data: bytes) -> str:
         return data.decode("cp1252", errors="replace")
 
 
-def read_table(data: bytes) -> Table:
-    """Reads a csv or tsv file. Raises `Unreadable`."""
+def read_table(data: bytes, delimiter: str | None = None) -> Table:
+    """Reads a csv or tsv file; the delimiter is found out where none is given. Raises `Unreadable`."""
     text = decode_text(data)
-    delimiter = _delimiter(text)
+    delimiter = delimiter or _delimiter(text)
     rows: list[tuple[str, ...]] = []
     previous = csv.field_size_limit(16 << 20)
     try:

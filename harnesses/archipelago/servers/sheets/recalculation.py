@@ -1,0 +1,311 @@
+"""After an edit: which formulas now yield something else, and their new values written beside them.
+
+The workbook is computed as it was and as it is. A formula whose value did not change keeps what the program that made
+the file stored; one whose value changed, or that had none, gets the new value; one that can't be computed although it
+depends on what was changed loses its stored value, so that nobody reads an old one. Charts that show changed cells get
+their points anew. Excel is told to compute everything when it opens the file. Used by the handlers that write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree
+
+from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry
+from envkit.harnesses.archipelago.servers.sheets.chart_data import refresh_charts
+from envkit.harnesses.archipelago.servers.sheets.display import NOT_CALCULATED, brief, plain_number
+from envkit.harnesses.archipelago.servers.sheets.grid import plain_text
+from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
+from envkit.office.recalc import EngineError
+from envkit.office.workbook import (
+    Address,
+    Area,
+    ErrorNames,
+    Sheet,
+    Workbook,
+    parse_area,
+    parse_formula,
+    read_workbook,
+    show_address,
+)
+from envkit.office.workbook.formulas import VOLATILE
+
+__all__ = ["finished"]
+
+#: How many formulas with new values a result lists.
+LISTED = 20
+#: Cells of one spilled array that are written.
+MAX_SPILL = 20_000
+_UNKNOWN = object()
+
+
+def finished(book: Book) -> bytes:
+    """The edited workbook as bytes, computed. What changed by computing is added to the report."""
+    if not book.touched:
+        return book.parts.save()
+    _forget_order(book)
+    data = book.parts.save()
+    after = read_workbook(data)
+    if any(cell.formula is not None for sheet in after.sheets for cell in sheet.cells.values()):
+        _tell_excel(book)
+        _Update(book, after).run()
+    refresh_charts(book, after)
+    _tell_pivots(book)
+    return book.parts.save()
+
+
+def _forget_order(book: Book) -> None:
+    """The order of calculation names cells that may hold no formula now; Excel makes it anew."""
+    parts = book.parts
+    for relation in parts.relations(parts.main):
+        if relation.kind == "calcChain":
+            parts.unrelate(parts.main, relation.id)
+            if parts.has(relation.target):
+                parts.remove(relation.target)
+
+
+def _tell_excel(book: Book) -> None:
+    element = book.root.find(f"{MAIN}calcPr")
+    if element is None:
+        element = etree.Element(f"{MAIN}calcPr")
+        book.insert(element)
+    element.set("fullCalcOnLoad", "1")
+
+
+def _tell_pivots(book: Book) -> None:
+    """Pivot tables show what they read when they were last refreshed; those that read changed cells are told to."""
+    parts = book.parts
+    for part in parts.related(parts.main, "pivotCacheDefinition"):
+        source = parts.xml(part).find(f"{MAIN}cacheSource/{MAIN}worksheetSource")
+        if source is None or not source.get("sheet"):
+            continue
+        sheet = str(source.get("sheet"))
+        dirty = next((cells for name, cells in book.dirty.items() if name.casefold() == sheet.casefold()), set())
+        try:
+            area = parse_area(source.get("ref") or "A:XFD")
+        except ValueError:
+            continue
+        if any(_inside(at, area) for at in dirty):
+            parts.edit(part).set("refreshOnLoad", "1")
+            book.report.warn(
+                f"a pivot table reads {sheet}!{source.get('ref', '')}; it shows the old values until Excel opens the "
+                "file, which refreshes it"
+            )
+
+
+def _inside(at: Address, area: Area) -> bool:
+    return area[0] <= at[0] <= area[2] and area[1] <= at[1] <= area[3]
+
+
+class _Update:
+    """One comparison of a workbook before and after."""
+
+    def __init__(self, book: Book, after: Workbook) -> None:
+        self.book, self.after = book, after
+        self.report = book.report
+        self.changed: list[tuple[str, Address, Any, Any]] = []
+        self.doubtful: list[tuple[SheetEntry, Sheet, Address]] = []
+        self.dirty = {name.casefold(): set(cells) for name, cells in book.dirty.items()}
+
+    def run(self) -> None:
+        for entry in self.book.sheets:
+            sheet = self.after.sheet(entry.name)
+            if sheet is None or entry.kind != "worksheet":
+                continue
+            original = self.book.before.sheet(entry.original) if entry.original is not None else None
+            formulas = [(at, cell) for at, cell in sheet.cells.items() if cell.formula is not None]
+            for at, cell in formulas:
+                self._cell(entry, sheet, original, at, cell.formula or "", cell.value)
+            self._spills(entry, sheet, [at for at, _ in formulas])
+        self._drop_doubtful()
+        self._tell()
+
+    def _value(self, book: Workbook, sheet: Sheet, at: Address, formula: str) -> Any:
+        if book.engine is None:
+            return _UNKNOWN
+        try:
+            return book.engine.value(sheet.name, at, formula)
+        except EngineError:
+            return _UNKNOWN
+
+    def _cell(
+        self, entry: SheetEntry, sheet: Sheet, original: Sheet | None, at: Address, formula: str, cached: Any
+    ) -> None:
+        new = self._value(self.after, sheet, at, formula)
+        before = original.cells.get(at) if original is not None else None
+        old: Any = _UNKNOWN
+        if original is not None and before is not None and before.formula is not None:
+            old = self._value(self.book.before, original, at, before.formula)
+        if new is _UNKNOWN:
+            if cached is None:
+                self._mention(entry, at, formula)
+            else:
+                self.doubtful.append((entry, sheet, at))
+            return
+        if cached is not None and type(old) is type(new) and old == new:
+            return
+        self._write(entry, at, new)
+        self.dirty.setdefault(entry.name.casefold(), set()).add(at)
+        if before is not None and before.formula is not None and at not in self.book.dirty.get(entry.name, ()):
+            if old is not _UNKNOWN and old != new:
+                self.changed.append((entry.name, at, old, new))
+        if isinstance(new, str) and new in ErrorNames and new != old:
+            self.report.warn(f"{entry.name}!{show_address(at)} ({formula[:80]}) yields {new}{_why(new)}")
+        if at in self.book.dirty.get(entry.name, ()) and (entry.name, at) in self.report.cells:
+            first, written = self.report.cells[entry.name, at]
+            shown = str(new) if isinstance(new, str) and new in ErrorNames else brief(new)
+            self.report.cells[entry.name, at] = (first, f"{written} = {shown}")
+
+    def _mention(self, entry: SheetEntry, at: Address, formula: str) -> None:
+        if at in self.book.dirty.get(entry.name, ()):
+            self.report.warn(
+                f"{entry.name}!{show_address(at)} ({formula[:80]}) can't be computed here; Excel computes it when it "
+                f"opens the file, until then it reads {NOT_CALCULATED}"
+            )
+
+    def _write(self, entry: SheetEntry, at: Address, value: Any) -> None:
+        cell = self.book.grid(entry).cell(at)
+        if cell is None:
+            return
+        old = cell.find(f"{MAIN}v")
+        if old is not None:
+            cell.remove(old)
+        cell.attrib.pop("t", None)
+        if value is _UNKNOWN:
+            return
+        element = etree.Element(f"{MAIN}v")
+        if isinstance(value, bool):
+            cell.set("t", "b")
+            element.text = "1" if value else "0"
+        elif isinstance(value, str):
+            cell.set("t", "e" if value in ErrorNames else "str")
+            element.text = plain_text(value)
+        else:
+            element.text = plain_number(value) if float(value).is_integer() else repr(value)
+        formula = cell.find(f"{MAIN}f")
+        if formula is not None:
+            formula.addnext(element)
+        else:
+            cell.append(element)
+
+    def _spills(self, entry: SheetEntry, sheet: Sheet, formulas: list[Address]) -> None:
+        """Writes what array formulas yield in the cells beside their first one."""
+        engine = self.after.engine
+        if engine is None:
+            return
+        taken = set(formulas)
+        for first in list(sheet.arrays):
+            cell = self.book.grid(entry).cell(first)
+            formula = cell.find(f"{MAIN}f") if cell is not None else None
+            if formula is None or formula.get("t") != "array":
+                continue
+            dynamic = cell.get("cm") is not None
+            extent = engine.spilled(sheet.name, first)
+            if extent is None:
+                continue
+            written = parse_area(formula.get("ref", show_address(first)))
+            area = extent if dynamic else written
+            count = (area[2] - area[0] + 1) * (area[3] - area[1] + 1)
+            if count > MAX_SPILL:
+                continue
+            if dynamic and area != written:
+                self._unspill(entry, written, area, first)
+                formula.set("ref", f"{show_address(area[:2])}:{show_address(area[2:])}")
+            for row in range(area[0], area[2] + 1):
+                for column in range(area[1], area[3] + 1):
+                    at = (row, column)
+                    if at == first or at in taken:
+                        continue
+                    try:
+                        value: Any = engine.value(sheet.name, at, "") if _inside(at, extent) else "#N/A"
+                    except EngineError:
+                        continue
+                    existing = sheet.cells.get(at)
+                    if existing is not None and existing.value == value:
+                        continue
+                    self.book.grid(entry).make_cell(at)
+                    self._write(entry, at, value)
+
+    def _unspill(self, entry: SheetEntry, old: Area, new: Area, first: Address) -> None:
+        for at, cell in list(self.book.grid(entry).within(old)):
+            if at != first and not _inside(at, new):
+                for child in list(cell):
+                    cell.remove(child)
+                cell.attrib.pop("t", None)
+
+    def _drop_doubtful(self) -> None:
+        """Formulas that can't be computed: their stored values go where they depend on what changed."""
+        waiting = self.doubtful
+        dropped = 0
+        for _ in range(50):
+            again: list[tuple[SheetEntry, Sheet, Address]] = []
+            for entry, sheet, at in waiting:
+                formula = sheet.cells[at].formula or ""
+                if self._depends(formula, sheet.name):
+                    self._write(entry, at, _UNKNOWN)
+                    self.dirty.setdefault(entry.name.casefold(), set()).add(at)
+                    dropped += 1
+                else:
+                    again.append((entry, sheet, at))
+            if len(again) == len(waiting):
+                break
+            waiting = again
+        if dropped:
+            self.report.warn(
+                f"{dropped} formulas that depend on the change can't be computed here; they read {NOT_CALCULATED} "
+                "until Excel opens the file"
+            )
+
+    def _depends(self, formula: str, sheet: str, depth: int = 0) -> bool:
+        for name, area in self._areas(formula, sheet, depth):
+            cells = self.dirty.get(name.casefold(), set())
+            if any(_inside(at, area) for at in cells):
+                return True
+        upper = formula.upper()
+        return any(f"{name}(" in upper for name in VOLATILE if name in ("INDIRECT", "OFFSET"))
+
+    def _areas(self, formula: str, sheet: str, depth: int) -> Iterator[tuple[str, Area]]:
+        parsed = parse_formula(formula)
+        names = [s.name for s in self.after.sheets]
+        for reference in parsed.references:
+            owner = reference.sheet or sheet
+            if reference.outside:
+                if "[" in owner or ":" not in owner:
+                    continue
+                ends = [n for n, s in enumerate(names) if s.casefold() in [o.casefold() for o in owner.split(":")]]
+                for name in names[min(ends, default=0) : max(ends, default=-1) + 1]:
+                    yield name, reference.area
+            else:
+                yield owner, reference.area
+        tables = {table.name.upper(): (s.name, table.area) for s in self.after.sheets for table in s.tables}
+        for piece in parsed.pieces:
+            if isinstance(piece, str) and piece.upper() in tables:
+                yield tables[piece.upper()]
+            elif isinstance(piece, str) and depth < 5 and piece.upper() in self.after.names:
+                yield from self._areas("=" + self.after.names[piece.upper()], sheet, depth + 1)
+
+    def _tell(self) -> None:
+        if not self.changed:
+            return
+        lines = [f"{name}!{show_address(at)}: {_text(old)} -> {_text(new)}" for name, at, old, new in self.changed]
+        more = f"; and {len(lines) - LISTED:,} more" if len(lines) > LISTED else ""
+        self.report.notes.append(f"{len(lines)} other formulas have new values: " + "; ".join(lines[:LISTED]) + more)
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str) and value in ErrorNames else brief(value)
+
+
+def _why(error: str) -> str:
+    return {
+        "#DIV/0!": " (a division by zero or by an empty cell)",
+        "#NAME?": " (a name or function that is not known: is text missing its quotes?)",
+        "#REF!": " (a reference to cells that do not exist)",
+        "#N/A": " (a lookup found nothing)",
+        "#VALUE!": " (a value of the wrong type, such as text where a number is meant)",
+        "#NUM!": " (a number out of range)",
+        "#CIRC!": " (the formula depends on itself)",
+        "#SPILL!": " (cells that the result needs are not empty)",
+    }.get(error, "")
