@@ -84,7 +84,9 @@ def _nested(fields: dict[str, Any]) -> dict[str, Any]:
 ACTIONS: Mapping[str, Action] = {
     "create": Action("create_deck", _same("directory", "file_name", "slides", "metadata")),
     "delete": Action("delete_deck", _same("file_path")),
-    "add_slide": Action("add_slide", _same("input_data", "file_path"), build=_nested),
+    "add_slide": Action(
+        "add_slide", _same("input_data", "file_path"), build=_nested, required=frozenset({"input_data"})
+    ),
     "edit": Action("edit_slides", _same("file_path", "operations", "metadata")),
     "add_image": Action("add_image", _same("file_path", "image_path", "slide_index", "x", "y", "width", "height")),
     "modify_image": Action(

@@ -45,6 +45,7 @@ def create_deck(arguments: args.CreateDeck, context: Context) -> results.CreateD
             said += [f"slide {number}: {text}" for text in fill_slide(slide, block, sizes=sizes)]
         except ToolError as error:
             raise ToolError(f"slides[{number}]: {error}; nothing was written") from error
+    deck.core_properties.created = deck.core_properties.modified = context.now().replace(tzinfo=None)
     if arguments.metadata is not None:
         for key in ("title", "subject", "author", "comments"):
             value = getattr(arguments.metadata, key)
@@ -83,7 +84,9 @@ def add_slide(arguments: args.AddSlide, context: Context) -> results.AddSlideRes
     )
     total = len(deck.slides)
     deck.save()
-    done = f"put a {arguments.layout} slide in at index {arguments.index}; the deck now has {total} slides"
+    done = f"put a {arguments.layout} slide in at index {arguments.index}; the deck now has {total} slide" + (
+        "" if total == 1 else "s"
+    )
     return results.AddSlideResult(
         index=arguments.index, file_path=deck.shown, total_slides=total, message="; ".join([done, *said])
     )

@@ -110,6 +110,8 @@ def _clear(deck: DeckFile, op: ops.ClearPlaceholder) -> str:
     body = texts_of(deck, op.index, op.placeholder)
     old = _plain(body)
     texts.clear(body)
+    if not old.strip():
+        return f"slide {op.index}: {op.placeholder} was empty already"
     return f"slide {op.index}: cleared {op.placeholder}, which said {_clip(old)}"
 
 
@@ -147,8 +149,11 @@ def _elsewhere(deck: DeckFile, op: ops.ReplaceText) -> str:
 
 
 def _looks(deck: DeckFile, op: ops.ApplyTextFormatting) -> str:
+    body = texts_of(deck, op.index, op.placeholder)
+    if not _plain(body).strip():
+        raise ToolError(f"the {op.placeholder} of slide {op.index} holds no text to format")
     what = texts.format_runs(
-        texts_of(deck, op.index, op.placeholder),
+        body,
         paragraph_index=op.paragraph_index,
         run_index=op.run_index,
         bold=op.bold,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lxml import etree
+from pptx.enum.shapes import PP_PLACEHOLDER
 from pptx.shapes.base import BaseShape
 from pptx.slide import Slide
 from pptx.util import Emu
@@ -71,7 +72,10 @@ def fill_slide(slide: Slide, block: SlideBlock, *, sizes: tuple[float, float, fl
 def _text(slide: Slide, where: str, items: Sequence[str], size: float, said: list[str], block: SlideBlock) -> None:
     if where == "title" and block.layout == "blank":
         raise ToolError("layout 'blank' has no title; use layout title_only, or leave the title out")
-    shape = placeholders.needed(slide, where)
+    shape = placeholders.find(slide, where)
+    if shape is None:
+        shape = _text_box(slide, where, size)
+        said.append(f"the deck has no layout with a place for {where}; it stands in a shape of its own")
     body = placeholders.body_of(shape, where)
     texts.set_paragraphs(body, items, levels=where not in ("title", "subtitle"))
     points = where not in ("title", "subtitle")
@@ -88,6 +92,33 @@ def _text(slide: Slide, where: str, items: Sequence[str], size: float, said: lis
         )
     ):
         said.append(f"the {where} is longer than its place even in small type; spread it over several slides")
+
+
+def _text_box(slide: Slide, where: str, size: float) -> Any:
+    """A shape for text that the layout has no place for; a title is one all the same, so that the slide has a name."""
+    presentation = slide.part.package.presentation_part.presentation
+    width, height = int(presentation.slide_width or 9_144_000), int(presentation.slide_height or 6_858_000)
+    margin = width // 20
+    if where == "title":
+        tree = slide.shapes._spTree
+        number = 1 + max((int(e.get("id", "0")) for e in tree.iter(f"{_P}cNvPr")), default=1)
+        tree.add_placeholder(number, f"Title {number}", PP_PLACEHOLDER.TITLE, "horz", "full", 0)
+        shape: Any = slide.shapes.title
+        shape.left, shape.top, shape.width, shape.height = margin, height // 20, width - 2 * margin, height // 8
+        return shape
+    area, _ = placeholders.content_area(slide, where if where in ("left", "right") else "body")
+    shape = slide.shapes.add_textbox(Emu(area.left), Emu(area.top), Emu(area.width), Emu(area.height))
+    shape.text_frame.word_wrap = True
+    paragraph = shape.text_frame.paragraphs[0]._p
+    properties = paragraph.get_or_add_pPr()
+    end = etree.SubElement(paragraph, f"{texts.A}endParaRPr")
+    end.set("sz", str(round(size * 100)))
+    if where != "subtitle":
+        properties.set("marL", "285750")
+        properties.set("indent", "-285750")
+        etree.SubElement(properties, f"{texts.A}buFont", typeface="Arial")
+        etree.SubElement(properties, f"{texts.A}buChar", char="•")
+    return shape
 
 
 # --- tables ---

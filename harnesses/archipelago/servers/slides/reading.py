@@ -235,6 +235,8 @@ class _Components:
             return results.DiagramComponent(texts=list(shape.diagram.texts), **place)
         if shape.kind == "text":
             paragraphs = _paragraphs(shape, element)
+            if len(paragraphs) == 1 and not (paragraphs[0].level or paragraphs[0].bullet or paragraphs[0].link):
+                paragraphs = paragraphs if paragraphs[0].runs else []  # the text says it all
             return results.TextComponent(text=shape.text, shape=shape.geometry, paragraphs=paragraphs, **place)
         kind: Any = shape.kind if shape.kind in ("media", "connector") else "object"
         return results.DrawnComponent(type=kind, shape=shape.geometry, object=shape.object, **place)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
 __all__ = [
     "AddImageResult", "AddShapeResult", "AddSlideResult", "ChartComponent", "ChartSeries", "Comment", "Component",
@@ -107,7 +107,23 @@ class DeckResult(_Done):
     message: str
 
 
-class ParagraphEntry(BaseModel):
+class _Brief(BaseModel):
+    """What a field has by default is left out of the answer: most shapes are not turned, hidden, grouped, linked."""
+
+    @model_serializer(mode="wrap")
+    def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        kept = handler(self)
+        return {
+            name: value
+            for name, value in kept.items()
+            if name == "type"
+            or fields[name].is_required()
+            or value != fields[name].get_default(call_default_factory=True)
+        }
+
+
+class ParagraphEntry(_Brief):
     text: str
     level: int = 0
     bullet: str = ""
@@ -115,7 +131,7 @@ class ParagraphEntry(BaseModel):
     runs: list[str] = Field(default_factory=list, description="Its runs, where there are several")
 
 
-class _Placed(BaseModel):
+class _Placed(_Brief):
     name: str
     placeholder: str = Field("", description="Its role (title, body, ...); empty for a shape of the slide's own")
     x: float = 0.0
@@ -183,7 +199,7 @@ Component = Annotated[
 ]
 
 
-class ImageEntry(BaseModel):
+class ImageEntry(_Brief):
     annotation: str
     slide_index: int
     image_index: int
@@ -193,7 +209,7 @@ class ImageEntry(BaseModel):
     note: str = ""
 
 
-class Comment(BaseModel):
+class Comment(_Brief):
     author: str
     text: str
     reply_to: str = ""

@@ -51,7 +51,8 @@ def slide_elements(presentation: Presentation) -> list[Any]:
 
 
 def find_layout(presentation: Presentation, word: str, beside: Slide | None) -> SlideLayout:
-    """The layout that a word means, of the master of a neighbouring slide first. Raises `ToolError`."""
+    """The layout that a word means, of the master of a neighbouring slide first; where the deck has none such, one
+    that leaves most room. Raises `ToolError` where it has no layouts at all."""
     masters = list(presentation.slide_masters)
     if beside is not None:
         own = beside.slide_layout.slide_master
@@ -73,10 +74,9 @@ def find_layout(presentation: Presentation, word: str, beside: Slide | None) -> 
         for layout in layouts:
             if _shape_of(layout) == word:
                 return layout
-    raise ToolError(
-        f"the deck has no layout for {word!r}; it has {', '.join(repr(x.name) for x in every) or 'none'}. Take another "
-        "one of title, title_and_content, section_header, two_content, title_only, blank"
-    )
+    if not every:
+        raise ToolError("the deck has no slide layouts, so no slide can be added")
+    return min(every, key=lambda layout: (len(list(layout.placeholders)), len(layout.shapes)))
 
 
 def _shape_of(layout: SlideLayout) -> str:

@@ -69,7 +69,8 @@ def empty_deck() -> Presentation:
                 if shape.placeholder_format.idx in (1, 2):
                     for child in list(style):
                         style.remove(child)
-    deck.core_properties.title = deck.core_properties.author = deck.core_properties.last_modified_by = ""
+    for name in ("title", "author", "last_modified_by", "comments"):
+        setattr(deck.core_properties, name, "")
     return deck
 
 

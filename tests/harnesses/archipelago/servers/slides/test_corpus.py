@@ -1,0 +1,112 @@
+"""Every writing tool over real decks: LibreOffice opens the result, and the typed comparison shows what was asked for
+and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from PIL import Image as Pillow
+
+from envkit.office.deck import Deck, read_deck
+from envkit.verifiers.diff import diff_bytes
+
+pytestmark = pytest.mark.slow
+CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[6] / "shared" / "corpus"))
+FILES = (
+    "markitdown--test", "markitdown--pptx_image_middle", "poi--45541_Header", "poi--45545_Comment", "poi--60042",
+    "poi--EmbeddedVideo", "poi--PPT2016withComment", "poi--bar-chart", "poi--chart-texture-bg",
+    "poi--highlight-test-case", "poi--keyframes", "poi--layouts", "poi--pie-chart-template", "poi--shapes",
+    "poi--stress013", "poi--table-with-no-theme", "python-pptx--missing_rels_item", "python-pptx--shp-embedded-pptx",
+    "python-pptx--tbl-cell", "unstructured--fake-power-point-table", "unstructured--group-shapes-nested",
+)  # fmt: skip
+Found = set[tuple[str, str]]
+Job = tuple[str, dict[str, Any], Callable[[Found], bool]]
+
+
+def _only(*kinds: tuple[str, str]) -> Callable[[Found], bool]:
+    return lambda found: bool(found) and found <= set(kinds)
+
+
+def _op(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"operations": [{"type": kind, **fields}]}
+
+
+def jobs(deck: Deck) -> list[Job]:
+    """What is done to a deck, and what of it the comparison may show."""
+    last, middle = len(deck.slides) - 1, len(deck.slides) // 2
+    added, texts = _only(("shape", "added")), _only(("text", "changed"), ("text.paragraph", "added"),
+                                                     ("text.paragraph", "removed"), ("text.paragraph", "changed"))  # fmt: skip
+    out: list[Job] = [
+        ("edit_slides", _op("set_notes", index=middle, notes="Words of\nmine"), _only(*(("notes", c) for c in ("added", "changed")))),
+        ("edit_slides", _op("duplicate_slide", index=middle, position="end"), _only(("slide", "added"))),
+        ("edit_slides", _op("delete_slide", index=middle), _only(("slide", "removed"))),
+        ("add_slide", {"index": middle, "title": "Entirely new words", "layout": "title_only"}, _only(("slide", "added"))),
+        ("add_shape", {"slide_index": middle, "shape_type": "cloud", "text": "zzz"}, added),
+        ("add_image", {"slide_index": 0, "image_path": "/p.png"}, added),
+        ("insert_table", {"slide_index": last, "rows": [["a", "b"], ["1", "2"]]}, added),
+        ("insert_chart", {"slide_index": last, "spreadsheet_path": "/d.xlsx", "sheet_name": "Data", "data_range": "A1:C4"}, added),
+        ("edit_slides", {**_op("set_notes", index=middle, notes=deck.slides[middle].notes), "metadata": {"subject": "mine"}},
+         _only(("property.subject", "added"), ("property.subject", "changed"))),
+    ]  # fmt: skip
+    for index, slide in enumerate(deck.slides):
+        titles = [s for s in slide.shapes if s.placeholder == "title" and s.text.strip()]
+        if len(slide.texts) > 2 and titles:
+            out.append(("edit_slides", _op("update_slide_title", index=index, title="Another title"), texts))
+            break
+    for index, slide in enumerate(deck.slides):
+        if slide.tables and slide.tables[0][0][0]:
+            cell = {"index": index, "table_idx": 0, "row": 0, "column": 0}
+            out.append(("edit_slides", _op("update_table_cell", **cell, text="CELL"), _only(("cell.text", "changed"))))
+            out.append(("edit_slides", _op("format_table_cell", **cell, underline=True, bg_color="12AB34"),
+                        _only(("cell.text.format", "changed"), ("cell.fill", "changed"))))  # fmt: skip
+            break
+    for index, slide in enumerate(deck.slides):
+        pictures = [s for s in slide.shapes if s.kind == "picture"]
+        number = next((i for i, s in enumerate(pictures) if s.image is not None and s.image.hash), None)
+        if number is not None:
+            where = {"slide_index": index, "image_index": number}
+            out.append(
+                ("modify_image", {**where, "operation": "rotate", "rotation": 45}, _only(("shape.rotation", "changed")))
+            )
+            for operation, rest in (("flip", {"flip": "vertical"}), ("brightness", {"brightness": 0.4})):
+                out.append(
+                    ("modify_image", {**where, "operation": operation, **rest}, _only(("image.content", "changed")))
+                )
+            crop = {"crop_left": 0, "crop_top": 0, "crop_right": 20, "crop_bottom": 20}
+            out.append(("modify_image", {**where, "operation": "crop", **crop}, _only(
+                *((kind, "changed") for kind in ("image.content", "shape.size", "shape.position")))))  # fmt: skip
+            break
+    return out
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_change_asked_for_and_nothing_else(call, world, tmp_path: Path, name: str) -> None:
+    data = (CORPUS / "pptx" / f"{name}.pptx").read_bytes()
+    path = world.filesystem / "x.pptx"
+    Pillow.effect_noise((120, 80), 60).convert("RGB").save(world.filesystem / "p.png")
+    book = openpyxl.Workbook()
+    book.active.title = "Data"
+    for row in [["Q", "Rev", "Cost"], ["Q1", 10, 7], ["Q2", "=B2+2", 8], ["Q3", 14, "=C3*2"]]:
+        book.active.append(row)
+    book.save(world.filesystem / "d.xlsx")
+    results = tmp_path / "results"
+    results.mkdir()
+    todo = jobs(read_deck(data))
+    for number, (tool, arguments, expected) in enumerate(todo):
+        path.write_bytes(data)
+        call(tool, **{"presentation_path" if tool == "insert_chart" else "file_path": "/x.pptx"}, **arguments)
+        after = path.read_bytes()
+        (results / f"{number}.pptx").write_bytes(after)
+        found = diff_bytes("x.pptx", data, after)
+        assert expected({(f.kind, f.change.value) for f in found}), (tool, arguments, [f.message or f for f in found])
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    files = [str(p) for p in sorted(results.iterdir())]
+    subprocess.run(["soffice", "--headless", profile, "--convert-to", "pdf", "--outdir", str(tmp_path / "pdf"), *files],
+                   check=True, capture_output=True, timeout=600)  # fmt: skip
+    assert len(list((tmp_path / "pdf").glob("*.pdf"))) == len(todo), "LibreOffice opens every result"
