@@ -256,7 +256,8 @@ def list_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 def event_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """From the flat fields of the meta tool to `start` and `end`.
 
-    Without an end an event takes an hour, an all-day event its day. Raises `ToolError` for both a day and a time.
+    Without an end an event takes an hour, an all-day event its day. Raises `ToolError` for a new event without a start,
+    and for both a day and a time.
     """
     out = {k: v for k, v in given.items() if k in ("event_id", "summary", "description", "location", "attendees")}
     zone = given.get("timezone")
@@ -269,6 +270,10 @@ def event_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
             out[side] = {"date": text} if _DATE.fullmatch(text) else {"dateTime": text, "timeZone": zone}
         elif zone and "event_id" in given and side == "start" and not given.get("end_datetime"):
             out[side] = {"timeZone": zone}
-    if "event_id" not in given and "start" in out and "end" not in out:
-        out["end"] = {}
+    if "event_id" not in given:
+        if "start" not in out:
+            raise ToolError(
+                "give start_datetime (YYYY-MM-DDTHH:MM:SS), or start_date (YYYY-MM-DD) for an all-day event"
+            )
+        out.setdefault("end", {})
     return out

@@ -22,8 +22,8 @@ _FREQUENCIES = ("SECONDLY", "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", 
 _PARTS = ("FREQ", "UNTIL", "COUNT", "INTERVAL", "BYSECOND", "BYMINUTE", "BYHOUR", "BYDAY", "BYMONTHDAY", "BYYEARDAY",
           "BYWEEKNO", "BYMONTH", "BYSETPOS", "WKST")  # fmt: skip
 _EXPANDED = {"FREQ", "UNTIL", "COUNT", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS", "WKST"}
-#: Candidates looked at before an expansion is given up: a rule that never fits must end.
-_MAX_PERIODS = 100_000
+#: Days, weeks, months or years in a row without a fit after which a rule never fits: no leap day is that rare.
+_MAX_EMPTY = 5_000
 Rule = dict[str, str]
 
 
@@ -95,9 +95,10 @@ def occurrences(rule: Rule, start: dt.datetime, until: dt.datetime | None = None
 
 def _expand(rule: Rule, start: dt.datetime, until: dt.datetime | None) -> Iterator[dt.datetime]:
     count = int(rule["COUNT"]) if "COUNT" in rule else None
-    given = 0
-    for _, days in zip(range(_MAX_PERIODS), _periods(rule, start.date()), strict=False):
-        if days is None:
+    given = empty = 0
+    for days in _periods(rule, start.date()):
+        empty = 0 if days else empty + 1
+        if days is None or empty > _MAX_EMPTY:
             return
         for day in days:
             moment = dt.datetime.combine(day, start.timetz())

@@ -96,7 +96,7 @@ def delete_post(arguments: DeletePost, context: Context) -> Deleted:
         _save(store, room)
         text = f"Deleted in {room.name!r}."
         if answers:
-            text += f" {answers} answers in its thread stay."
+            text += f" {answers} answer{'s' if answers > 1 else ''} in its thread stay{'s' if answers == 1 else ''}."
         return Deleted(post_id=message_id, deleted_replies=answers, deleted_reactions=count,
                        message=store.remarks(text))  # fmt: skip
 

@@ -90,7 +90,8 @@ def get_thread_replies(arguments: GetReplies, context: Context) -> Replies:
     topic = room.topic(asked).rpartition("/")[2]
     root = next((r for r in room.messages if room.is_root(r) and room.topic(r).rpartition("/")[2] == topic), None)
     replies = room.replies(root or asked)
-    text = f"{len(replies)} answers in the thread {topic} of {room.name!r}, the oldest first."
+    answers = "1 answer" if len(replies) == 1 else f"{len(replies)} answers"
+    text = f"{answers} in the thread {topic} of {room.name!r}, the oldest first."
     if root is None:
         text += " The message that opened the thread isn't there any more."
     return Replies(

@@ -104,6 +104,8 @@ class Box:
             self._by_id.setdefault(_bare(entry.id), entry)
             self.entries.append(entry)
             self._presence.update({message.sender, *message.recipients} - {""})
+            if path.stem.lower() in _SENT_NAMES and message.sender:
+                self._presence[message.sender] += 1  # what lies in that folder the owner wrote
 
 
 def _bare(mail_id: str) -> str:

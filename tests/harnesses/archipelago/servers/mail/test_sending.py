@@ -277,10 +277,10 @@ def test_the_sender_who_is_a_stranger_and_the_repetition_are_remarked(mail: Any)
 
 
 def test_a_call_killed_at_any_moment_leaves_the_old_file_or_the_new_one(mail: Any) -> None:
-    (mail.files / "big.bin").write_bytes(os.urandom(3 << 20))
+    (mail.files / "big.bin").write_bytes(os.urandom(1 << 20))
     before = mail.box.read_bytes()
     kinds = set()
-    for delay_s in (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 2.0):
+    for delay_s in (0.0, 0.01, 0.03, 0.06, 0.1, 0.2):
         mail.box.write_bytes(before)
         pid = os.fork()
         if pid == 0:
