@@ -198,7 +198,7 @@ def _decoded(text: str) -> str:
         return text
     try:
         return str(email.header.make_header(email.header.decode_header(text)))
-    except (email.errors.HeaderParseError, LookupError, ValueError):
+    except (email.errors.MessageError, LookupError, ValueError):
         return text
 
 
@@ -207,7 +207,7 @@ def _attachment_name(part: RawMessage) -> str:
         return ""
     try:
         return _decoded(part.get_filename() or "")
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError):
         return ""
 
 

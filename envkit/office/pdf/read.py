@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from envkit.office.pdf.characters import words_of
@@ -80,15 +81,23 @@ def read_pdf(data: bytes, numbers: Collection[int] | None = None) -> Pdf:
                     fields += fields_of(document, page, index + 1)
             finally:
                 page.close()
-        metadata = document.get_metadata_dict()
+        metadata = {key: _text(partial(document.get_metadata_value, key)) for key in _WRITTEN}
         return Pdf(
             tuple(pages),
-            tuple((key, _clean(metadata[key])) for key in _WRITTEN if _clean(metadata.get(key, ""))),
+            tuple((key, _clean(metadata[key])) for key in _WRITTEN if _clean(metadata[key])),
             _outline(document),
             tuple(fields),
             _attachments(document),
             len(document),
         )
+
+
+def _text(read: Callable[[], str]) -> str:
+    """A text of pdfium, which is UTF-16: "" where the file holds half of a surrogate pair."""
+    try:
+        return read()
+    except UnicodeDecodeError:
+        return ""
 
 
 def _clean(text: str) -> str:
@@ -108,7 +117,7 @@ def _outline(document: Any) -> tuple[OutlineItem, ...]:
         dest = item.get_dest()
         index = dest.get_index() if dest is not None else None
         number = None if index is None or index < 0 else index + 1
-        out.append(OutlineItem(item.level + 1, _clean(item.get_title()), number))
+        out.append(OutlineItem(item.level + 1, _clean(_text(item.get_title)), number))
         if len(out) >= MAX_OUTLINE:
             break
     return tuple(out)
@@ -125,7 +134,7 @@ def _attachments(document: Any) -> tuple[Attachment, ...]:
         except pdfium.PdfiumError:
             data = b""  # named, but empty
         kept = data if len(data) <= MAX_ATTACHMENT_BYTES else None
-        out.append(Attachment(_clean(held.get_name()), len(data), hashlib.sha256(data).hexdigest(), kept))
+        out.append(Attachment(_clean(_text(held.get_name)), len(data), hashlib.sha256(data).hexdigest(), kept))
     return tuple(out)
 
 

@@ -217,3 +217,23 @@ def test_a_thousand_pages_are_read_within_bounds() -> None:
     pdf = parse(out.getvalue(), read_pdf, ParseLimits(memory_mb=400, cpu_s=90, wall_s=110))
     assert len(pdf.pages) == 1000
     assert pdf.pages[999].by_lines.splitlines()[39].startswith("Line 39 of page 999")
+
+
+def test_half_a_surrogate_pair_in_the_metadata_costs_that_entry_alone() -> None:
+    import io
+
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = io.BytesIO()
+    canvas = Canvas(out, invariant=1, pageCompression=0)
+    canvas.setTitle("A TITLE THAT IS REPLACED")
+    canvas.setAuthor("Somebody")
+    canvas.drawString(72, 700, "text")
+    canvas.save()
+    text = "(A TITLE THAT IS REPLACED)"
+    half = "<FEFFD800" + "0041" * 4 + ">"
+    data = out.getvalue().replace(text.encode(), half.ljust(len(text)).encode())
+    assert half.encode() in data
+    document = read_pdf(data)
+    assert "Title" not in dict(document.metadata)
+    assert dict(document.metadata)["Author"] == "Somebody"

@@ -263,3 +263,10 @@ def test_real_files_are_read_or_refused_with_a_reason(extension: str, reader: An
             outcomes["refused"].append(path.name)
     assert outcomes["read"]
     assert len(outcomes["refused"]) <= 2, outcomes["refused"]
+
+
+def test_a_header_in_no_character_set_is_shown_as_it_is_written() -> None:
+    from envkit.office.mail import read_eml
+
+    data = "Subject: =?utf-\N{REPLACEMENT CHARACTER}?q?odd?=\r\nFrom: a@b.example\r\n\r\nHello\r\n".encode()
+    assert "odd" in read_eml(data).subject
