@@ -2,8 +2,8 @@
 
 `Groups/<folder>/messages.json` is changed in place: fields that nobody here knows stay, and a message that isn't
 touched stays as it was. A deleted message keeps its place and loses its text. A broken file is named, and the other
-channels still work. Who posts is `CHAT_CURRENT_USER_EMAIL` or `CHAT_CURRENT_USER_ID`, else the person who is in most
-channels.
+channels still work. Who posts is `CHAT_CURRENT_USER_EMAIL` or `CHAT_CURRENT_USER_ID`, else the owner of the mailbox
+beside it, else the person who is in most channels.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 from envkit.failure import did_you_mean
 from envkit.harnesses.archipelago.servers.app import Context, ToolError
-from envkit.harnesses.archipelago.servers.state import state_folder, state_name
+from envkit.harnesses.archipelago.servers.state import desk_owner, state_folder, state_name
 from envkit.office.chat import read_chat
 from envkit.office.problem import Unreadable
 from envkit.office.table import decode_text
@@ -189,6 +189,10 @@ class Store:
                 return person
         if email:
             return Person(wanted_id or email, {"name": email.partition("@")[0], "email": email, "user_type": "Human"})
+        owner = desk_owner(self.context)
+        for person in self.people:
+            if owner and person.email.lower() == owner:
+                return person
         count = Counter(text_of(m.get("email")).lower() for room in self.rooms for m in room.members)
         said = Counter(
             text_of((r.get("creator") or {}).get("email")).lower() for room in self.rooms for r in room.messages
