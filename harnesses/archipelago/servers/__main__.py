@@ -22,7 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from envkit.harnesses.archipelago.servers import catalog
 
     parser = argparse.ArgumentParser(prog="envkit.harnesses.archipelago.servers", description=__doc__)
-    parser.add_argument("--apps", help=f"comma-separated, of: {', '.join(catalog.APPS)} (default: the first nine)")
+    parser.add_argument(
+        "--apps",
+        help=f"comma-separated, of: {', '.join(catalog.APPS)} (default: the first nine), or "
+        "modules that declare an APP",
+    )
     parser.add_argument("--mode", choices=("meta", "individual"))
     parser.add_argument("--root", help="the folder that agents call /")
     parser.add_argument("--apps-data", help="the folder of the apps' state")

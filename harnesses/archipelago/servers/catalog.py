@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,6 +40,7 @@ class Entry:
     """One published tool.
 
     Attributes:
+        app: What `load_app` takes.
         name: Without the server's prefix.
         kind: What it is in its app: a tool, a meta tool, or a meta tool's companion.
         target: The name of the tool or meta tool in the app.
@@ -57,16 +58,21 @@ class Entry:
 
 
 def chosen(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The apps asked for, by their own or their published name, in published order. Raises `ValueError`."""
+    """The apps asked for, by their own or their published name, in published order; then apps of others, by the module
+    that declares `APP` (a name with a dot). Raises `ValueError`."""
     if not names:
         return tuple(name for name in STANDARD if _there(name))
-    found = set()
+    found: set[str] = set()
+    others: list[str] = []
     for name in names:
+        if "." in name:
+            others.append(name.strip())
+            continue
         plain = name.strip().removesuffix("_server").removesuffix("_execution").removesuffix("_sec")
         if plain not in APPS:
             raise ValueError(f"there is no app {name!r}{did_you_mean(name, APPS)}; known are {', '.join(APPS)}")
         found.add(plain)
-    return tuple(name for name in APPS if name in found)
+    return (*(name for name in APPS if name in found), *dict.fromkeys(others))
 
 
 def _there(name: str) -> bool:
@@ -76,7 +82,7 @@ def _there(name: str) -> bool:
 @lru_cache(maxsize=16)
 def load_app(name: str) -> App:
     """An app's declaration; imports its package, which imports nothing heavy."""
-    app: App = import_module(f"{_PACKAGE}.{name}").APP
+    app: App = import_module(name if "." in name else f"{_PACKAGE}.{name}").APP
     return app
 
 
@@ -93,18 +99,22 @@ def build(app: App, mode: Mode) -> list[Entry]:
                     schemas.wire_schema(meta.request, "request"),
                 )
             )  # fmt: skip
+            if app.schema_tool is not None and meta is not app.metas[0]:
+                continue  # one companion for all of them
+            companion = app.schema_tool or f"{meta.name}_schema"
             description = (
                 f"The full JSON schema of an action or a nested type of {meta.name}; without a name, the names"
             )
             entries.append(
                 Entry(
-                    app.name, app.server, f"{meta.name}_schema", "schema", meta.name, description,
+                    app.name, app.server, companion, "schema", meta.name, description,
                     schemas.wire_schema(schemas.schema_request(meta.schema_argument), "request"),
                     annotations={"readOnlyHint": True},
                 )
             )  # fmt: skip
-        return entries
     for tool in app.tools:
+        if mode == "meta" and app.metas and tool.name not in app.also:
+            continue
         hints = {"readOnlyHint": not tool.writes} if app.name != "code" else {}
         entries.append(
             Entry(
@@ -123,7 +133,7 @@ def published(apps: Sequence[str], mode: Mode, *, prefixed: bool | None = None) 
     for name in apps:
         entries = kept.get(mode, {}).get(name)
         for entry in build(load_app(name), mode) if entries is None else entries:
-            found[f"{entry.server}_{entry.name}" if prefix else entry.name] = entry
+            found[f"{entry.server}_{entry.name}" if prefix else entry.name] = replace(entry, app=name)
     return found
 
 

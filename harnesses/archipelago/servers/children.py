@@ -145,29 +145,18 @@ class Children:
         self._loop = asyncio.get_running_loop()
         self._temporary = temporary
         self._statuses: dict[int, asyncio.Future[int]] = {}
-        self._tasks: set[asyncio.Task[Ended]] = set()
         self._count = 0
         self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
         with contextlib.suppress(OSError):
             confine.adopt_orphans()
 
     async def run(self, work: Callable[[Say], None], limits: Limits, timeout_s: float) -> Ended:
-        """Runs `work` in a child and waits for its end. Cancelling this kills the child and all that it started.
+        """Runs `work` in a child and waits for its end. Cancelling the task that waits kills the child and all that it
+        started, and takes until that is done: wait in a task of your own where the caller's scope may not let you.
 
         Raises:
             NoRoom: No process can be started.
         """
-        # A task of its own: the caller may be cancelled by a scope that does not let it clean up.
-        task = self._loop.create_task(self._run(work, limits, timeout_s))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-
-    async def _run(self, work: Callable[[Say], None], limits: Limits, timeout_s: float) -> Ended:
         self._count += 1
         folder = self._temporary / f"envkit-call-{os.getpid()}-{self._count}"
         pid, pipe = self._fork(work, limits, folder)
@@ -254,11 +243,8 @@ class Children:
             if waiting is not None and not waiting.done():
                 waiting.set_result(os.waitstatus_to_exitcode(status))
 
-    async def close(self) -> None:
-        """Kills every child that is still at work, and waits for that."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def close(self) -> None:
+        """Gives back the signal. Whoever waits for children must have been cancelled before."""
         self._loop.remove_signal_handler(signal.SIGCHLD)
 
 

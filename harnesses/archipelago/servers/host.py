@@ -76,6 +76,7 @@ class Host:
         self._locks = Locks()
         self._slots = asyncio.Semaphore(_WIDTH)
         self._imported: set[str] = set()
+        self._jobs: set[asyncio.Task[Ended]] = set()
 
     def tools(self) -> list[types.Tool]:
         return [
@@ -123,19 +124,39 @@ class Host:
         if call.answer is not None:
             return call.answer, None
         self._import(call)
-        end_s = time.monotonic() + timeout_s
-        claims = self._claims(call)
+        # A task of its own: a cancelled request lets nobody clean up, and what a call holds is held until it is dead.
+        job = asyncio.get_running_loop().create_task(self._work(call, time.monotonic() + timeout_s))
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
         try:
-            async with asyncio.timeout(timeout_s), self._locks.hold(claims), self._slots:
-                left_s = max(0.05, end_s - time.monotonic())
-                # The child's own clock ends it; ours is only for the wait before it.
-                ended = await self._fork(call, claims, left_s, end_s)
-        except TimeoutError:
-            ended = Ended(-signal.SIGKILL, timed_out=True)
+            ended = await asyncio.shield(job)
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
         except NoRoom as error:
             message = f"{name} could not start a process ({error}): too many are running. Wait, or end some of them"
             return call.failed(message), "room"
         return self._outcome(call, ended, timeout_s)
+
+    async def _work(self, call: Call, end_s: float) -> Ended:
+        """Waits for the call's turn and runs it."""
+        claims = self._claims(call)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout_at(asyncio.get_running_loop().time() + end_s - time.monotonic()):
+                    await stack.enter_async_context(self._locks.hold(claims))
+                    await stack.enter_async_context(self._slots)
+            except TimeoutError:
+                return Ended(-signal.SIGKILL, timed_out=True)
+            return await self._fork(call, claims, max(0.05, end_s - time.monotonic()), end_s)
+
+    async def close(self) -> None:
+        """Ends every call that is at work, and waits for that."""
+        jobs = list(self._jobs)
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        self.children.close()
 
     def _import(self, call: Call) -> None:
         """Imports a handler's module here, so that no child has to; whatever is loaded then is shared with them."""
@@ -275,4 +296,4 @@ async def serve(options: Options, fd_in: int, fd_out: int) -> None:
     except asyncio.CancelledError:
         pass
     finally:
-        await host.children.close()
+        await host.close()

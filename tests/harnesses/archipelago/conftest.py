@@ -9,7 +9,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,46 +112,60 @@ def _child_of(parent: int, mark: str) -> int:
     raise AssertionError("the server process was not found")
 
 
-Start = Callable[..., Awaitable[Tools]]
+class Starter:
+    """Starts servers on one world; `close` ends them."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._running: list[tuple[asyncio.Task[None], asyncio.Event]] = []
 
-@pytest.fixture
-async def start_tools(tmp_path: Path) -> AsyncIterator[Start]:
-    """Starts servers: `await start_tools(apps=("sheets",), mode="individual", env={...}, timeout_s=600)`."""
-    running: list[tuple[asyncio.Task[None], asyncio.Event]] = []
-
-    async def start(
+    async def __call__(
+        self,
         apps: Sequence[str] | None = None,
-        mode: str = "meta",
+        mode: str | None = "meta",
         env: Mapping[str, str] | None = None,
         timeout_s: float = 600.0,
         options: Sequence[str] = (),
     ) -> Tools:
-        number = len(running)
-        root, apps_data = tmp_path / "filesystem", tmp_path / "apps_data"
+        root, apps_data = self.folder / "filesystem", self.folder / "apps_data"
         root.mkdir(exist_ok=True)
         apps_data.mkdir(exist_ok=True)
-        args = ["-m", "envkit.harnesses.archipelago.servers", "--mode", mode, "--root", str(root)]
-        args += ["--apps-data", str(apps_data), "--timeout-s", str(timeout_s), *options]
+        args = ["-m", "envkit.harnesses.archipelago.servers", *(["--mode", mode] if mode else [])]
+        args += ["--root", str(root), "--apps-data", str(apps_data), "--timeout-s", str(timeout_s), *options]
         if apps is not None:
             args += ["--apps", ",".join(apps)]
         parameters = StdioServerParameters(command=sys.executable, args=args, env={**os.environ, **(env or {})})
         made: asyncio.Future[Tools] = asyncio.get_running_loop().create_future()
         end = asyncio.Event()
-        log = tmp_path / f"servers-{number}.log"
+        log = self.folder / f"servers-{len(self._running)}.log"
         task = asyncio.create_task(_run(parameters, made, end, root, apps_data, log))
-        running.append((task, end))
+        self._running.append((task, end))
         return await asyncio.wait_for(made, 60)
 
-    yield start
-    for task, end in running:
-        end.set()
-        await asyncio.wait({task}, timeout=20)
-        task.cancel()
+    async def close(self) -> None:
+        for _, end in self._running:
+            end.set()
+        for task, _ in self._running:
+            await asyncio.wait({task}, timeout=20)
+            task.cancel()
 
 
 @pytest.fixture
-async def tools(start_tools: Start, request: pytest.FixtureRequest) -> Tools:
+async def start_tools(tmp_path: Path) -> AsyncIterator[Starter]:
+    """Starts servers: `await start_tools(apps=("sheets",), mode="individual", env={...}, timeout_s=600)`."""
+    starter = Starter(tmp_path)
+    yield starter
+    await starter.close()
+
+
+@pytest.fixture(scope="session")
+def server_starter() -> type[Starter]:
+    """The class, for fixtures of wider scopes."""
+    return Starter
+
+
+@pytest.fixture
+async def tools(start_tools: Starter, request: pytest.FixtureRequest) -> Tools:
     """Meta mode; in an app's own folder of tests that app beside filesystem and code, elsewhere every app."""
     app = Path(request.path).parent.name
     return await start_tools(("filesystem", "code", app) if app in catalog.APPS else None)
