@@ -119,3 +119,6 @@ class App:
     metas: tuple[Meta, ...] = ()
     models: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     state: str | None = None
+    #: Where all meta tools share one companion: its name (`fmp_schema`), and tools listed in meta mode as well.
+    schema_tool: str | None = None
+    also: tuple[str, ...] = ()

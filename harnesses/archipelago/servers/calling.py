@@ -103,17 +103,15 @@ def prepare_schema(app: App, meta: Meta, raw: Any) -> Outcome:
     if isinstance(raw, dict) and isinstance(raw.get("request"), str) and not raw["request"].strip().startswith("{"):
         raw = {name_of: raw["request"]}
     request = schemas.schema_request(name_of)
-    asked = getattr(
-        validate(request, unwrap(raw, "request", request, f"{meta.name}_schema"), f"{meta.name}_schema"), name_of
-    )
+    what = app.schema_tool or f"{meta.name}_schema"
+    asked = getattr(validate(request, unwrap(raw, "request", request, what), what), name_of)
     known = schemas.known_models(app, meta)
     if not asked:
         return results.structured({"schema_names" if name_of == "schema_name" else "models": list(known)})
     name = asked if asked in known else _meant(asked, list(known))
     if name not in known:
         raise ToolError(
-            f"{meta.name}_schema: there is no model {asked!r}{did_you_mean(asked, list(known))}; known are "
-            f"{', '.join(known)}"
+            f"{what}: there is no model {asked!r}{did_you_mean(asked, list(known))}; known are {', '.join(known)}"
         )
     content: dict[str, Any] = {name_of: name, "json_schema": known[name]()}
     if name_of == "schema_name":
@@ -178,7 +176,8 @@ def _helped(meta: Meta, app: App) -> Outcome:
         "help": {
             "description": meta.description,
             "actions": actions,
-            "schemas": f"{meta.name}_schema gives the full schema of: {', '.join(schemas.known_models(app, meta))}",
+            "schemas": f"{app.schema_tool or f'{meta.name}_schema'} gives the full schema of: "
+            + ", ".join([meta.name] if app.schema_tool else schemas.known_models(app, meta)),
         },
     }
     return results.structured(content, also_text=not meta.as_text)
@@ -277,7 +276,7 @@ def call_meta(app: App, name: str, request: Any, context: Context) -> Outcome:
         try:
             if name == meta.name:
                 return run(prepare_meta(app, meta, request), context)
-            if name == f"{meta.name}_schema":
+            if name == (app.schema_tool or f"{meta.name}_schema"):
                 return prepare_schema(app, meta, request)
         except ToolError as error:
             return Outcome.failed(str(error))

@@ -132,7 +132,11 @@ def known_models(app: App, meta: Meta) -> dict[str, Callable[[], dict[str, Any]]
         tool = next(tool for tool in app.tools if tool.name == action.tool)
         return lambda: action_model(meta, name, action, tool)
 
-    known: dict[str, Callable[[], dict[str, Any]]] = {name: of_action(name) for name in meta.actions}
+    known: dict[str, Callable[[], dict[str, Any]]] = {}
+    if app.schema_tool is not None:
+        known = {meta.name: of(meta.request) for meta in app.metas} | {t.name: of(t.arguments) for t in app.tools}
+        return known | {name: of(model) for name, model in app.models.items()}
+    known = {name: of_action(name) for name in meta.actions}
     known[meta.request.__name__] = of(meta.request)
     for tool in app.tools:
         if any(action.tool == tool.name for action in meta.actions.values()):
