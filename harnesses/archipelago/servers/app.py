@@ -48,6 +48,7 @@ class Tool:
         writes: Whether it changes files; such calls on one file (or on one app's state) run one after another.
         lock: The name of the argument that holds the path of the file it changes; None locks the whole app.
         result: The model of a structured result; None: text or an image.
+        outer: Arguments that the published schema has beside the envelope, not in it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Tool:
     writes: bool = False
     lock: str | None = None
     result: type[BaseModel] | None = None
+    outer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def build(app: App, mode: Mode) -> list[Entry]:
         entries.append(
             Entry(
                 app.name, app.server, tool.name, "tool", tool.name, tool.description,
-                schemas.wire_schema(tool.arguments, tool.wrapper), schemas.output_schema(tool), hints,
+                schemas.wire_schema(tool.arguments, tool.wrapper, tool.outer), schemas.output_schema(tool), hints,
             )
         )  # fmt: skip
     return entries

@@ -72,13 +72,14 @@ def _tidy(node: Any, definitions: Mapping[str, Any], above: tuple[str, ...]) -> 
     return out
 
 
-def wire_schema(model: type[BaseModel], wrapper: str | None) -> dict[str, Any]:
-    """The input schema of a tool, inside its published envelope."""
+def wire_schema(model: type[BaseModel], wrapper: str | None, outer: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The input schema of a tool, inside its published envelope; `outer` names what stands beside it."""
     inner = tidy(model)
     if wrapper is None:
         inner.pop("description", None)
         return inner
-    return {"type": "object", "properties": {wrapper: inner}, "required": [wrapper]}
+    beside = {name: inner["properties"].pop(name) for name in outer}
+    return {"type": "object", "properties": {wrapper: inner, **beside}, "required": [wrapper]}
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
