@@ -229,6 +229,8 @@ def _sampled(message: AssistantMessage) -> dict[str, Any]:
     extra: Extra = {}
     if message.finish != "stop":
         extra["finish"] = message.finish
+    if message.node is not None:
+        extra["trace_node"] = message.node  # of the trace in logs/trace: the sampled ids
     if message.raw is not None and message.raw != message.text:
         extra["raw"] = _clean(message.raw)
     if extra:
@@ -284,6 +286,7 @@ def _assistant(step: AtifStep, extra: Extra) -> AssistantMessage:
             waited_s=more.get("waited_s", 0.0),
         ),
         model=step.model_name,
+        node=node if isinstance(node := extra.get("trace_node"), int) else None,
     )
 
 

@@ -146,6 +146,7 @@ class AssistantMessage(_Frozen):
     Attributes:
         text: The visible text; with no tool calls it is the final answer.
         finish: Why sampling stopped: `stop`, `length`, `context`, `abort`, or what the endpoint said.
+        node: The node of the trace that holds the sampled ids, where there is a trace.
     """
 
     text: str = ""
@@ -155,6 +156,7 @@ class AssistantMessage(_Frozen):
     finish: str = "stop"
     usage: Usage = Field(default_factory=Usage)
     model: str | None = None
+    node: int | None = None
 
     def to_openai(self) -> dict[str, Any]:
         out: dict[str, Any] = {"role": "assistant", "content": self.text}

@@ -18,7 +18,7 @@ import os
 import stat
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -139,13 +139,15 @@ class Scrubber:
                 raise
         return True
 
-    def scrub_tree(self, root: Path) -> list[Path]:
-        """Scrubs every regular file below `root`; links are not followed. Returns the files that held a secret."""
+    def scrub_tree(self, root: Path, *, keep: Collection[str] = ()) -> list[Path]:
+        """Scrubs every regular file below `root` but those of the names in `keep`; links are not followed. Returns the
+        files that held a secret."""
         hit: list[Path] = []
         if not self._forms:
             return hit
         for folder, _, names in os.walk(root, followlinks=False):
-            hit.extend(path for path in (Path(folder, name) for name in sorted(names)) if self.scrub_file(path))
+            paths = (Path(folder, name) for name in sorted(names) if name not in keep)
+            hit.extend(path for path in paths if self.scrub_file(path))
         return hit
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:

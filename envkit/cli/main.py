@@ -26,6 +26,7 @@ COMMANDS = {
     "eval": "many trials: policies on tasks, with a table of results",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
     "regrade": "judge the stored trials of a run anew, and compare the rewards",
+    "tokens": "audit the token traces of trials",
     "doctor": "what this machine can run, and what to install for the rest",
     "gc": "remove what dead runs left behind",
 }

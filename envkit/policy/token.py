@@ -72,7 +72,7 @@ class TokenPolicy:
 
     Args:
         client, renderer: Parts that already exist (an engine in this process, a renderer shared by many trials)
-            instead of those that the options name; not closed here.
+            instead of those that the options name; not closed here. `renderer` as a text is the option.
 
     Attributes:
         trace: The record of the current step, also while it grows.
@@ -85,7 +85,9 @@ class TokenPolicy:
 
     name = "token"
 
-    def __init__(self, *, client: Engine | None = None, renderer: Renderer | None = None, **options: Any) -> None:
+    def __init__(self, *, client: Engine | None = None, renderer: Renderer | str | None = None, **options: Any) -> None:
+        if isinstance(renderer, str):
+            options["renderer"], renderer = renderer, None
         if client is not None:
             options.setdefault("engine", ())
         if renderer is not None:
@@ -150,6 +152,9 @@ class TokenPolicy:
             "model": info.model,
             "context_limit": self._limit,
             "exact_logprobs": self._params(1, 0).exact,
+            "tokenizer": o.tokenizer or None,
+            "renderer_options": o.renderer_options,
+            "temperature": o.temperature,
             **self._renderer.describe(),
         }
         if context.logs is None:

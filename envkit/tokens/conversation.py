@@ -261,6 +261,7 @@ class Conversation:
             finish=finish,
             usage=usage or Usage(),
             model=model,
+            node=index,
         )
         node = self.trace.add_sampled(
             turn.node.index,
