@@ -40,7 +40,8 @@ def _texts(value: Any) -> Any:
 
 
 _TYPES: dict[str, Any] = {
-    "s": str, "i": int, "n": float, "b": bool, "d": dict[str, Any], "[s]": Annotated[list[str], BeforeValidator(_texts)],
+    "s": str, "i": int, "n": float, "b": bool, "d": dict[str, Any],
+    "[s]": Annotated[list[str], BeforeValidator(_texts)],
 }  # fmt: skip
 
 
