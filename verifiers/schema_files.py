@@ -155,7 +155,7 @@ class InputChange(Place):
     sheet: str | None = None
     cell: str | None = Field(default=None, pattern=r"^\$?[A-Za-z]{1,3}\$?[1-9][0-9]{0,6}$")
     name: str | None = None
-    to: bool | int | float | str | None = None
+    to: CellValue | None = None
     times: float | None = None
 
     @model_validator(mode="after")
@@ -173,7 +173,8 @@ class Survives(Spec):
 
     Attributes:
         change: The inputs, all changed at once; they must be constants.
-        value, any_of, abs_tol, rel_tol: The cell's value then.
+        value, any_of: The cell's value then, of the type that the cell shows (a date where it is formatted as one).
+        abs_tol, rel_tol: Tolerance of numbers; with neither, that of the check.
         becomes: Or its relation to the value before: `different`, `same`, `higher`, `lower`.
         ratio: Or the new value over the one before.
     """
@@ -207,7 +208,8 @@ class CellCheck(BaseCheck, Place, _Compared, TextRules):
         visible: The sheet, row and column must not be hidden. On by default.
         is_formula: The cell must hold a formula (true) or a constant (false).
         formula_regex: The formula's text (`=SUM(B2:B9)`, no `$`, upper case) must match.
-        references: Cells (`Inputs!B3`, `B2:B9`) that the formula must depend on, directly or through other formulas.
+        references: Cells (`Inputs!B3`, `B2:B9`, `Sales[Amount]`, a defined name) that the formula must depend on,
+            directly or through other formulas.
         value_from: `auto` as above; `recalculated` or `cached` to insist on one source.
         survives: What the cell must show when inputs are others (`Survives`): catches numbers typed in by hand.
     """

@@ -153,13 +153,18 @@ class SeriesSpec(Spec):
 
 
 class ChartCheck(BaseCheck):
-    """A chart of a workbook (xlsx, xlsm): one of its charts must meet all this.
+    """A chart of a workbook, document or deck (xlsx, xlsm, docx, pptx): one of its charts must meet all this.
+
+    Charts of documents and decks bring their data along: there `values` are the points kept in the chart, and
+    `values_from` is compared as it is written.
 
     Attributes:
-        sheet: On this sheet only.
+        sheet: On this sheet of a workbook only.
+        slide: On this slide of a deck only, counted from 1 over the slides that are shown.
         type: `column`, `bar`, `line`, `pie`, `area`, `scatter`, ...: a kind that is among the chart's; stacked ones
             count as their kind.
         title: Its title, as a whole text after normalisation.
+        axis_titles: Titles that axes of it must have.
         series: Series that it must have, in any order.
         exact_series: And no others.
         min_charts: How many charts the workbook (or the sheet) must have.
@@ -169,10 +174,23 @@ class ChartCheck(BaseCheck):
     kind: Literal["chart"]
     path: TreePath
     sheet: str | None = None
+    slide: int | None = Field(default=None, ge=1)
     type: str | None = None
     title: Alternatives | None = None
+    axis_titles: tuple[Alternatives, ...] = ()
     series: tuple[SeriesSpec, ...] = ()
     exact_series: bool = False
     min_charts: int = Field(default=1, ge=1)
     abs_tol: float | None = Field(default=None, ge=0)
     rel_tol: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _fits_the_file(self) -> ChartCheck:
+        suffix = self.path.rpartition(".")[2].lower()
+        if suffix not in ("xlsx", "xlsm", "docx", "docm", "pptx", "pptm"):
+            raise ValueError(f"charts are read from xlsx, xlsm, docx and pptx files, found {self.path!r}")
+        if self.sheet is not None and not suffix.startswith("xls"):
+            raise ValueError("sheet is for workbooks")
+        if self.slide is not None and not suffix.startswith("ppt"):
+            raise ValueError("slide is for decks")
+        return self

@@ -5,10 +5,13 @@ The workbook is loaded anew, its inputs are set, and everything is recalculated.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from envkit.office.recalc import Engine, EngineError
-from envkit.office.workbook import UNKNOWN, Address, Sheet, Workbook, column_letters
+from envkit.office.workbook import UNKNOWN, Address, ErrorValue, Sheet, Workbook, column_letters
+from envkit.office.workbook.engine_input import engine_input
+from envkit.office.workbook.values import ErrorNames, shown_serial
 from envkit.verifiers.compare import is_number, number_matches, show, value_matches
 from envkit.verifiers.kinds.workbook import target
 from envkit.verifiers.phrases import Miss
@@ -40,7 +43,7 @@ def survival_misses(
             continue
         told = ", ".join(f"{s.name}!{column_letters(a[1])}{a[0]} = {show(v)}" for s, a, v in changes)
         after = _after(book, sheet, address, changes)
-        wanted = _wanted(wish, before, after)
+        wanted = _wanted(_strict(wish, check), before, after)
         if wanted:
             message = f"with {told}, {where} must be {wanted}, found {show(after)}"
             out.append(Miss(wanted, show(after), message, where))
@@ -56,11 +59,38 @@ def _after(book: Workbook, sheet: Sheet, address: Address, changes: list[tuple[S
     if cell is None or cell.formula is None:
         return None if cell is None else cell.value  # typed in: nothing moves it
     try:
-        engine = Engine(book.data)
-        engine.change({(owner.name, at): value for owner, at, value in changes})
-        return engine.value(sheet.name, address, cell.formula)
+        engine = Engine(book.data, *engine_input(book.sheets))
+        engine.change({(owner.name, at): _entered(value, book.date1904) for owner, at, value in changes})
+        value: Any = engine.value(sheet.name, address, cell.formula)
     except EngineError:
         return UNKNOWN
+    # As the cell shows it: a date and not its serial number, an error and not the text of one.
+    if isinstance(value, str) and value in ErrorNames:
+        return ErrorValue(value)
+    if isinstance(value, float) and cell.style.serial:
+        return shown_serial(value, cell.style.serial, book.date1904)
+    return value
+
+
+def _strict(wish: Survives, check: CellCheck) -> Survives:
+    """The wish with the tolerance of its check, where it states none of its own."""
+    if wish.abs_tol is not None or wish.rel_tol is not None:
+        return wish
+    return wish.model_copy(update={"abs_tol": check.abs_tol, "rel_tol": check.rel_tol})
+
+
+def _entered(value: Any, date1904: bool) -> bool | int | float | str:
+    """A value as the engine takes it: dates, times and durations as days, counted as this workbook does."""
+    if isinstance(value, dt.timedelta):
+        return value / dt.timedelta(days=1)
+    if isinstance(value, dt.time):
+        return (dt.datetime.combine(dt.date.min, value) - dt.datetime.min) / dt.timedelta(days=1)
+    if isinstance(value, dt.date):
+        moment = value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
+        epoch = dt.datetime(1904, 1, 1) if date1904 else dt.datetime(1899, 12, 30)
+        return (moment.replace(tzinfo=None) - epoch) / dt.timedelta(days=1)
+    entered: bool | int | float | str = value
+    return entered
 
 
 def _wanted(wish: Survives, before: Any, after: Any) -> str:
@@ -70,7 +100,9 @@ def _wanted(wish: Survives, before: Any, after: Any) -> str:
         return " or ".join(show(v) for v in accepted)
     if wish.becomes is None and wish.ratio is None:
         return ""
-    numbers = is_number(before) and is_number(after)
+    numbers = (is_number(before) and is_number(after)) or (
+        isinstance(before, dt.date | dt.time | dt.timedelta) and type(before) is type(after)
+    )
     same = value_matches(before, after, wish.abs_tol, wish.rel_tol) if before is not None else after is None
     holds = {
         "same": same,
