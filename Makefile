@@ -8,13 +8,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-opencode test-torch lint typecheck clean
+.PHONY: help install quickstart test test-slow test-opencode test-torch test-vllm lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
 	@echo "make test         install, then run the fast tests"
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
-	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch"
+	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
 install: $(VENV)/.installed
@@ -49,12 +49,20 @@ test-opencode: install
 	$(BIN)/python -m pytest -m opencode
 
 # The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
-test-torch: install
+test-torch: .venv-torch/.installed
+	.venv-torch/bin/python -m pytest -m tokens
+
+# Real vLLM on the CPU, in an environment of its own (2.5 GB below ENVKIT_HOME), asked by tests in .venv-torch.
+test-vllm: .venv-torch/.installed
+	.venv-torch/bin/python -m envkit.backends.vllm
+	.venv-torch/bin/python -m pytest -m vllm
+
+.venv-torch/.installed: $(VENV)/.installed
 	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install torch==2.13.0
 	.venv-torch/bin/python -m pip install -e '.[torch,dev]'
 	@command -v bwrap >/dev/null || .venv-torch/bin/python -m pip install -e '.[bubblewrap]'
-	.venv-torch/bin/python -m pytest -m tokens
+	@touch $@
 
 lint: install
 	$(BIN)/ruff check .
@@ -68,4 +76,4 @@ typecheck: install
 	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .venv-torch build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
