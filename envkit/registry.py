@@ -213,6 +213,8 @@ def _expand_ids(text: str, listing: _Listing) -> list[str]:
     for pack in packs:
         reference.check_version(pack)
         ids, known = listing.of(pack, listing.split)
+        if not ids and not _GLOB.search(reference.pack):
+            _explain(pack, listing.split)
         if reference.task is None:
             names: Sequence[str] = ids
         elif _GLOB.search(reference.task):
@@ -220,6 +222,8 @@ def _expand_ids(text: str, listing: _Listing) -> list[str]:
             names = [name for name in ids if matches(name)]
         elif reference.task in known:
             names = [reference.task]
+        elif (task := _canonical(pack, reference.task)) in known:
+            names = [task]
         else:
             everything, whole = listing.of(pack, None)
             if reference.task not in whole and not _GLOB.search(reference.pack):
@@ -241,8 +245,22 @@ def _expand_path(text: str, listing: _Listing) -> list[str]:
     return [str(pack.path / name) for name in pack.ids(listing.split) if fnmatch.fnmatchcase(name, pattern)]
 
 
+def _canonical(pack: TaskPack, task: str) -> str:
+    """The listed name of a task that a pack also knows under others: a pack may have `canonical(name) -> str`."""
+    rename = getattr(pack, "canonical", None)
+    return str(rename(task)) if rename is not None else task
+
+
+def _explain(pack: TaskPack, split: str | None) -> None:
+    """Lets a pack without tasks say what to do: it may have `explain(split)`, which raises `UserError`."""
+    explain = getattr(pack, "explain", None)
+    if explain is not None:
+        explain(split)
+
+
 def _check_split(pack: TaskPack, split: str | None) -> None:
     if split is not None and split not in pack.splits():
+        _explain(pack, split)
         raise UserError(f"pack {pack.name!r} has no split {split!r}{nearest(split, tuple(pack.splits()))}")
 
 

@@ -63,7 +63,8 @@ def choose(check: JudgeCheck, final: Snapshot, initial: Snapshot | None, changed
         before[rename.new] = rename.old
     patterns = check.files if isinstance(check.files, tuple) else ()
     if patterns:
-        named = [path for path in final.paths() if matches(path, patterns)]
+        touched = frozenset(changed.outputs)
+        named = [p for p in final.paths() if matches(p, patterns) and (p in touched or not check.changed_only)]
         others: list[str] = []
     elif check.files == "changed":
         words = (check.criterion + "\n" + check.explanation).casefold()

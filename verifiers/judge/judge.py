@@ -165,7 +165,7 @@ async def _read(
     def look() -> list[Choice]:
         initial = None if context.initial is None else Snapshot.from_folders(context.initial)
         with Snapshot.from_tar(context.final) as final:
-            wanted = any(check.files == "changed" for check in checks)
+            wanted = any(check.files == "changed" or check.changed_only for check in checks)
             changed = changes(initial, final) if wanted or initial is not None else Changes()
             return [choose(check, final, initial, changed, config.max_artifacts) for check in checks]
 

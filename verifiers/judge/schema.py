@@ -53,6 +53,7 @@ class JudgeCheck(BaseCheck):
         files: Which files of the final state are shown: `changed` (all that the agent created, modified or moved;
             those that the criterion names come first), `none`, or patterns like `["/filesystem/reports/*.docx"]`.
             Where patterns match nothing and the answer isn't shown either, the check fails without asking anybody.
+        changed_only: With patterns: of the files that match, only those that the agent created, modified or moved.
         references: Patterns of files of the *initial* state that are shown as reference.
         examples: Works that the judge must pass or fail, `[{answer = "...", passes = true}, ...]` (`Example`); tried by
             `envkit check`, shown to nobody in a trial.
@@ -66,6 +67,7 @@ class JudgeCheck(BaseCheck):
     explanation: str = Field(default="", max_length=20_000)
     answer: bool = True
     files: Literal["changed", "none"] | tuple[TreePattern, ...] = "changed"
+    changed_only: bool = False
     references: tuple[TreePattern, ...] = ()
     scale: Literal["pass_fail", "score"] = "pass_fail"
     pass_at: float = Field(default=1.0, gt=0, le=1)
@@ -75,6 +77,8 @@ class JudgeCheck(BaseCheck):
     def _sees_something(self) -> JudgeCheck:
         if not self.answer and (self.files == "none" or self.files == ()):
             raise ValueError("the judge must see something: the answer, files, or both")
+        if self.changed_only and isinstance(self.files, str):
+            raise ValueError(f"changed_only needs patterns in files, found {self.files!r}")
         if self.scale == "pass_fail" and "pass_at" in self.model_fields_set:
             raise ValueError("pass_at needs scale = 'score'")
         return self
