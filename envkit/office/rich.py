@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 __all__ = ["OPEN", "PLAIN", "Format", "Theme", "format_changes", "read_theme", "scheme_colour"]
@@ -81,14 +81,23 @@ def _near(a: str, b: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Fonts of headings (`major`) and of text (`minor`), and the colours by their theme names (`accent1`, `dk1`)."""
+    """Fonts of headings (`major`) and of text (`minor`), those of East Asian and of complex scripts in `other`
+    (`major ea`, `minor cs`), and the colours by their theme names (`accent1`, `dk1`)."""
 
     major: str = ""
     minor: str = ""
+    other: Mapping[str, str] = field(default_factory=dict)
     colours: Mapping[str, str] = None  # type: ignore[assignment]
 
     def font(self, name: str) -> str:
-        """A font's name with a reference to the theme (`+mn-lt`, `minorHAnsi`) resolved."""
+        """A font's name with a reference to the theme (`+mn-lt`, `minorHAnsi`) resolved; "" where the theme leaves it
+        to the language of the text."""
+        if name.startswith(("+m", "major", "minor")):
+            kind = "major" if name.startswith(("+mj", "major")) else "minor"
+            if name.endswith(("-ea", "EastAsia")):
+                return self.other.get(f"{kind} ea", "")
+            if name.endswith(("-cs", "Bidi")):
+                return self.other.get(f"{kind} cs", "")
         if name.startswith(("+mj", "major")):
             return self.major
         if name.startswith(("+mn", "minor")):
@@ -104,11 +113,13 @@ def read_theme(root: Any) -> Theme:
         if isinstance(entry.tag, str) and len(entry):
             value = entry[0].get("lastClr") or entry[0].get("val", "")
             colours[entry.tag.removeprefix(_A)] = str(value).upper()
-    faces = {}
-    for kind in ("majorFont", "minorFont"):
-        latin = next((e for f in root.iter(f"{_A}{kind}") for e in f.iterfind(f"{_A}latin")), None)
-        faces[kind] = latin.get("typeface", "") if latin is not None else ""
-    return Theme(faces["majorFont"], faces["minorFont"], colours)
+    faces: dict[str, str] = {}
+    for kind in ("major", "minor"):
+        holder = next(root.iter(f"{_A}{kind}Font"), None)
+        for script in ("latin", "ea", "cs"):
+            face = holder.find(f"{_A}{script}") if holder is not None else None
+            faces[f"{kind} {script}"] = face.get("typeface", "") if face is not None else ""
+    return Theme(faces["major latin"], faces["minor latin"], faces, colours)
 
 
 def scheme_colour(holder: Any, colours: Mapping[str, str], mapping: Mapping[str, str]) -> str | None:

@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from envkit.office.deck import Deck, Shape, Slide, SlideComment
 from envkit.verifiers.diff.align import Alignment, align
 from envkit.verifiers.diff.finding import Change, Finding
-from envkit.verifiers.diff.paragraphs import Place
+from envkit.verifiers.diff.place import Place
 from envkit.verifiers.diff.shapes import FILLED, compare_shapes, shape_text, wording
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened
 

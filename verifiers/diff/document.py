@@ -24,7 +24,9 @@ from envkit.office.rich import format_changes
 from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.blocks import addresses, compare_blocks
 from envkit.verifiers.diff.finding import Change, Finding
-from envkit.verifiers.diff.paragraphs import Place, Scene, layout_changes, shown_paragraph
+from envkit.verifiers.diff.paragraphs import Scene, layout_changes, shown_paragraph
+from envkit.verifiers.diff.place import Place
+from envkit.verifiers.diff.spelling import canonical
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened
 
 __all__ = ["diff_document"]
@@ -54,7 +56,8 @@ def diff_document(before: Document, after: Document) -> list[Finding]:
 
 def _content(blocks: Sequence[Block]) -> list[Block]:
     """The blocks without blank paragraphs that are only there to end a section."""
-    return [b for b in blocks if not (isinstance(b, Paragraph) and b.ends_section and not shown_paragraph(b))]
+    shown = [b for b in blocks if not (isinstance(b, Paragraph) and b.ends_section and not shown_paragraph(b))]
+    return canonical(shown)
 
 
 def _words(text: str | None) -> list[str]:
@@ -223,12 +226,13 @@ def _sides(
             left, right = (None if x is None else shortened(x.text) for x in (one, two))
             yield inner.changed(side, left, right)
             continue
+        first, second = canonical(one.blocks), canonical(two.blocks)
         where = (
             ([inner.before], [inner.after])
-            if len(one.blocks) == len(two.blocks) == 1
-            else (addresses(one.blocks, inner.before), addresses(two.blocks, inner.after))
+            if len(first) == len(second) == 1
+            else (addresses(first, inner.before), addresses(second, inner.after))
         )
-        yield from compare_blocks(one.blocks, two.blocks, where, scene, side)
+        yield from compare_blocks(first, second, where, scene, side)
 
 
 # --- styles ---

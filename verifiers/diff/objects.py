@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envkit.office.drawing import Embedded
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.nested import nested
-from envkit.verifiers.diff.paragraphs import Place
+from envkit.verifiers.diff.place import Place
 
 __all__ = ["Held", "object_changes"]
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from envkit.office.document import ListItem, Paragraph, ParagraphFormat, Run, Style, Tracked
+from envkit.office.drawing import Embedded
 from envkit.office.rich import format_changes
 from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.drawn import (
@@ -24,6 +25,8 @@ from envkit.verifiers.diff.drawn import (
     image_text,
 )
 from envkit.verifiers.diff.finding import Change, Finding
+from envkit.verifiers.diff.objects import object_changes
+from envkit.verifiers.diff.place import Place
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened, typography_only
 
 __all__ = [
@@ -43,29 +46,6 @@ VOLATILE = {
     "FILENAME", "FILESIZE", "EDITTIME", "NUMWORDS", "NUMCHARS", "REVNUM", "LASTSAVEDBY",
 }  # fmt: skip
 _LINK_LOOK = ("colour", "underline")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An address on both sides; `noun` is what a paragraph is called there (`paragraph`, `cell`)."""
-
-    before: str
-    after: str
-    noun: str = "paragraph"
-
-    def inside(self, text: str) -> Place:
-        return Place(f"{self.before} {text}", f"{self.after} {text}", self.noun)
-
-    def finding(
-        self, kind: str, change: Change, before: str | None = None, after: str | None = None, message: str = ""
-    ) -> Finding:
-        where = self.after if change is Change.ADDED else self.before
-        to = self.after if change in (Change.CHANGED, Change.MOVED) and self.after != self.before else None
-        return Finding(where=where, kind=kind, change=change, before=before, after=after, to=to, message=message)
-
-    def changed(self, kind: str, before: str | None, after: str | None) -> Finding:
-        change = Change.ADDED if before is None else Change.REMOVED if after is None else Change.CHANGED
-        return self.finding(kind, change, before, after)
 
 
 @dataclass
@@ -180,7 +160,11 @@ def _pieces(paragraph: Paragraph) -> Counter[tuple[tuple[Tracked, ...], str]]:
             if last and text:
                 out[last, text] += 1
             text, last = "", run.tracked
-        text += run.text
+        name = _verb(run.field)
+        if name not in VOLATILE:
+            text += run.text
+        elif not text.endswith(f"‹{name}›"):
+            text += f"‹{name}›"
     return out
 
 
@@ -359,4 +343,14 @@ def _drawings(a: Paragraph, b: Paragraph, place: Place) -> Iterator[Finding]:
             yield place.changed(kind, shortened(shown(left[i])), None)
         for j in found.added:
             yield place.changed(kind, None, shortened(shown(right[j])))
-    yield from _sequences("object", a.objects, b.objects, place)
+    if a.objects != b.objects:
+        if len(a.objects) == len(b.objects):
+            for held in zip(_held(a), _held(b), strict=True):
+                yield from object_changes(*held, place)
+        else:
+            yield from _sequences("object", a.objects, b.objects, place)
+
+
+def _held(paragraph: Paragraph) -> list[tuple[str, Embedded | None]]:
+    insides = paragraph.insides or (None,) * len(paragraph.objects)
+    return list(zip(paragraph.objects, insides, strict=True))

@@ -17,7 +17,7 @@ from envkit.verifiers.diff.align import align
 from envkit.verifiers.diff.drawn import chart_changes, chart_text, diagram_changes, image_changes, image_text
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.objects import object_changes
-from envkit.verifiers.diff.paragraphs import Place
+from envkit.verifiers.diff.place import Place
 from envkit.verifiers.diff.wording import alikeness, excerpts, shortened, typography_only
 
 __all__ = ["compare_shapes", "shape_text", "wording"]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from envkit.office.chart import Chart
-from envkit.office.drawing import Diagram, Image
+from envkit.office.drawing import Diagram, Embedded, Image
 from envkit.office.rich import PLAIN, Format
 
 __all__ = [
@@ -91,8 +91,9 @@ class ParagraphFormat:
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     """A paragraph. `text` is its final view; `level` is 1-9 for a heading, 0 for a title, None for other text; `style`
-    is the style's name. `mark` is what is tracked about its end; `boxes` are the text boxes anchored in it. `number`
-    counts all paragraphs of the document in reading order."""
+    is the style's name. `mark` is what is tracked about its end; `boxes` are the text boxes anchored in it. `objects`
+    are embedded objects, each its program and the digest of what it holds; `insides` the files in them. `framed` says
+    that it stands in a frame beside the text. `number` counts all paragraphs of the document in reading order."""
 
     text: str
     style: str = "Normal"
@@ -106,9 +107,11 @@ class Paragraph:
     charts: tuple[Chart, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
     objects: tuple[str, ...] = ()
+    insides: tuple[Embedded | None, ...] = field(default=(), compare=False)
     boxes: tuple[tuple[Block, ...], ...] = ()
     format_changes: tuple[Tracked, ...] = ()
     ends_section: bool = field(default=False, compare=False)
+    framed: bool = field(default=False, compare=False)
     number: int = field(default=0, compare=False)
 
     def view(self, view: View) -> str:

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from envkit.office.document.model import Run
+from envkit.office.document.model import ParagraphFormat, Run
 from envkit.office.document.styles import W
 
 __all__ = [
-    "attribute_of", "cell_conditions", "children", "children_through", "folded_instruction", "grid_span",
-    "instruction_target", "merged_runs", "table_look", "without_label",
+    "attribute_of", "cell_conditions", "children", "children_through", "displayed", "folded_instruction", "grid_span",
+    "instruction_target", "is_framed", "merged_runs", "table_look", "without_label",
 ]  # fmt: skip
 
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _WRAPPERS = (f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}del", f"{W}moveTo", f"{W}moveFrom")
 
@@ -95,6 +96,31 @@ def without_label(runs: tuple[Run, ...]) -> tuple[Run, ...]:
         if cut < len(run.text):
             out.append(replace(run, text=run.text[cut:]))
     return tuple(out)
+
+
+def is_framed(properties: Any) -> bool:
+    """Whether a paragraph stands in a frame beside the text, and not in its flow. A large first letter is no frame."""
+    frame = properties.find(f"{W}framePr") if properties is not None else None
+    return frame is not None and frame.get(f"{W}dropCap", "none") == "none"
+
+
+_INLINE = (f"{W}r", f"{W}hyperlink", f"{_M}oMath", f"{W}ins", f"{W}del", f"{W}sdt", f"{W}fldSimple")
+_CONTENT = (f"{W}t", f"{W}drawing", f"{W}pict", f"{W}object", f"{_M}r")
+
+
+def displayed(paragraph: Any, layout: ParagraphFormat) -> ParagraphFormat:
+    """The layout of a paragraph: one that holds an equation alone is aligned by the equation, centred by default."""
+    found = paragraph if paragraph.tag == f"{_M}oMathPara" else None
+    for child in paragraph if found is None else ():
+        if child.tag == f"{_M}oMathPara":
+            found = child
+        elif child.tag in _INLINE and any(e.tag in _CONTENT for e in child.iter()):
+            return layout
+    if found is None:
+        return layout
+    side = found.find(f"{_M}oMathParaPr/{_M}jc")
+    place = "centerGroup" if side is None else side.get(f"{_M}val", "centerGroup")
+    return replace(layout, align=place if place in ("left", "right") else "center")
 
 
 def children(element: Any) -> Iterator[Any]:

@@ -24,7 +24,10 @@ _HIGHLIGHTS = {
     "darkYellow": "808000", "darkGray": "808080", "lightGray": "C0C0C0", "black": "000000", "white": "FFFFFF",
 }  # fmt: skip
 _UNDERLINES = {"": "single", "words": "single"}
-_ALIGN = {"start": "left", "end": "right", "both": "justify", "distribute": "justify"}
+_ALIGN = {
+    "start": "left", "end": "right", "both": "justify", "distribute": "justify", "lowKashida": "justify",
+    "mediumKashida": "justify", "highKashida": "justify", "thaiDistribute": "justify",
+}  # fmt: skip
 _TOGGLES = {"b": "bold", "i": "italic", "strike": "strike", "vanish": "hidden"}
 
 
@@ -83,6 +86,10 @@ class Styles:
         for element in root.iterfind(f"{W}style"):
             style_id = element.get(f"{W}styleId", "")
             name, kind = value(element, f"{W}name", style_id), element.get(f"{W}type", "paragraph")
+            # One without id is referred to by its name; an empty id would be what every root style builds on.
+            style_id = style_id or name.replace(" ", "")
+            if not style_id:
+                continue
             properties = element.find(f"{W}pPr")
             level = level_of(name)
             outline = value(properties, f"{W}outlineLvl")
@@ -206,9 +213,10 @@ class Styles:
                         changes["highlight"] = "" if fill in ("auto", "FFFFFF") else fill.upper()
                 case "rFonts":
                     theme, plain = element.get(f"{W}asciiTheme"), element.get(f"{W}ascii")
-                    font = self.theme.font(str(theme)) if theme else plain
-                    if font:
-                        changes["font"] = str(font)
+                    if theme:
+                        changes["font"] = self.theme.font(str(theme)) or str(plain or "")
+                    elif plain:
+                        changes["font"] = str(plain)
                 case _:
                     pass
         return replace(start, **changes) if changes else start

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envkit.office.chart import Chart
+from envkit.office.document.drawn import Drawn
 from envkit.office.document.model import (
     Block,
     Bookmark,
@@ -29,15 +29,17 @@ from envkit.office.document.pieces import (
     cell_conditions,
     children,
     children_through,
+    displayed,
     folded_instruction,
     grid_span,
     instruction_target,
+    is_framed,
     merged_runs,
     table_look,
     without_label,
 )
-from envkit.office.document.styles import Styles, W, points, value
-from envkit.office.drawing import Diagram, Image, Part, linear_maths
+from envkit.office.document.styles import Styles, W, value
+from envkit.office.drawing import Part, linear_maths
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.rich import PLAIN, Format
 
@@ -47,15 +49,8 @@ MAX_PARAGRAPHS = 200_000
 MAX_CELLS = 500_000
 _MAX_DEPTH = 60
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_CX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
-_DGM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
-_V = "{urn:schemas-microsoft-com:vml}"
-_O = "{urn:schemas-microsoft-com:office:office}"
 _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _KINDS = {"ins": "inserted", "del": "deleted", "moveTo": "moved to", "moveFrom": "moved from"}
 _SKIPPED = {
@@ -95,6 +90,7 @@ class Budget:
 class _Field:
     instruction: str = ""
     result: bool = False
+    tracked: tuple[Tracked, ...] = ()
 
 
 @dataclass
@@ -104,11 +100,7 @@ class _Paragraph:
     base: Format
     table: Format
     runs: list[Run] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
-    charts: list[Chart] = field(default_factory=list)
-    diagrams: list[Diagram] = field(default_factory=list)
-    objects: list[str] = field(default_factory=list)
-    boxes: list[Any] = field(default_factory=list)
+    drawn: Drawn = field(default_factory=Drawn)
     changes: list[Tracked] = field(default_factory=list)
     numbered: bool = False
 
@@ -196,7 +188,14 @@ class Walk:
         runs = merged_runs(made.runs)
         if made.numbered:
             runs = without_label(runs)
-        boxes = tuple(self.blocks(box, depth + 1, table_depth, base) for box in made.boxes)
+        drawn = made.drawn
+        self.pictures += len(drawn.images)
+        boxes = tuple(
+            (Paragraph(box, runs=(Run(box),), number=number),)
+            if isinstance(box, str)
+            else self.blocks(box, depth + 1, table_depth, base)
+            for box in drawn.boxes
+        )
         out = Paragraph(
             text="".join(r.text for r in runs if r.shown("final")),
             style=self.styles.name(style_id),
@@ -204,13 +203,15 @@ class Walk:
             in_table=table_depth > 0,
             runs=runs,
             list=item,
-            format=layout,
+            format=displayed(element, layout),
             mark=mark,
-            images=tuple(made.images),
-            charts=tuple(made.charts),
-            diagrams=tuple(made.diagrams),
-            objects=tuple(made.objects),
+            images=tuple(drawn.images),
+            charts=tuple(drawn.charts),
+            diagrams=tuple(drawn.diagrams),
+            objects=tuple(drawn.objects),
+            insides=tuple(drawn.insides),
             boxes=boxes,
+            framed=is_framed(properties),
             ends_section=properties is not None and properties.find(f"{W}sectPr") is not None,
             format_changes=tuple(dict.fromkeys(made.changes)),
             number=number,
@@ -291,12 +292,13 @@ class Walk:
                     if len(code) == 4 and all(c in "0123456789abcdefABCDEF" for c in code):
                         point = int(code, 16)
                         if not 0xD800 <= point < 0xE000 and point >= 0x20:
-                            self._add(made, chr(point), look, link, tracked)
+                            font = str(child.get(f"{W}font", "")) or look.font
+                            self._add(made, chr(point), replace(look, font=font), link, tracked)
                 case "instrText" | "delInstrText":
                     if self._fields and not self._fields[-1].result:
                         self._fields[-1].instruction += child.text or ""
                 case "fldChar":
-                    self._field(child)
+                    self._field(child, tracked)
                 case "footnoteReference" | "endnoteReference":
                     kind = child.tag.removeprefix(W).removesuffix("Reference")
                     if all(t.adds for t in tracked):
@@ -308,15 +310,15 @@ class Walk:
                 case "footnoteRef" | "endnoteRef":
                     made.numbered = True
                 case "drawing" | "pict" | "object":
-                    self._drawing(child, made, depth)
+                    made.drawn.add(self.part, child, depth)
                 case _:
                     self._content(child, made, depth + 1, look, link, tracked)
 
-    def _field(self, element: Any) -> None:
+    def _field(self, element: Any, tracked: tuple[Tracked, ...]) -> None:
         match element.get(f"{W}fldCharType"):
             case "begin":
                 if len(self._fields) < _MAX_DEPTH:
-                    self._fields.append(_Field())
+                    self._fields.append(_Field(tracked=tracked))
             case "separate":
                 if self._fields:
                     self._fields[-1].result = True
@@ -331,6 +333,8 @@ class Walk:
         text = unicodedata.normalize("NFC", text).replace("\u2011", "-").replace("\u00ad", "")
         name = ""
         for item in self._fields:
+            # A field whose beginning is tracked is tracked as a whole.
+            tracked = (*tracked, *(t for t in item.tracked if t not in tracked))
             instruction = folded_instruction(item.instruction)
             if instruction.upper().startswith("HYPERLINK"):
                 link = link or instruction_target(instruction)
@@ -376,46 +380,6 @@ class Walk:
                     kind = {"dropDownList": "dropdown", "comboBox": "combo"}.get(k := name.removeprefix(W), k)
         title, tag = value(properties, f"{W}alias"), value(properties, f"{W}tag")
         self.controls.append(Control(kind, title, tag, text, checked, self.count))
-
-    # --- what is drawn ---
-
-    def _drawing(self, element: Any, made: _Paragraph, depth: int) -> None:
-        """Pictures, charts, diagrams, objects and text boxes below a drawing, in order."""
-        frame = element.find(f"{_WP}inline")
-        frame = frame if frame is not None else element.find(f"{_WP}anchor")
-        named = frame.find(f"{_WP}docPr") if frame is not None else None
-        extent = frame.find(f"{_WP}extent") if frame is not None else None
-        alt = (named.get("descr") or "") if named is not None else ""
-        width, height = (points(extent.get(k), 12_700) if extent is not None else 0.0 for k in ("cx", "cy"))
-        self._drawn(element, made, depth, (alt, width, height))
-
-    def _drawn(self, element: Any, made: _Paragraph, depth: int, size: tuple[str, float, float]) -> None:
-        if depth > _MAX_DEPTH:
-            return
-        for child in children(element):
-            if child.tag == f"{W}txbxContent":
-                made.boxes.append(child)
-            elif child.tag == f"{_A}blip":
-                self.pictures += 1
-                made.images.append(self.part.image(child.get(f"{_R}embed"), child.get(f"{_R}link"), *size))
-            elif child.tag == f"{_V}imagedata":
-                if element.getparent() is not None and element.getparent().tag == f"{W}object":
-                    continue  # the preview of an embedded object
-                self.pictures += 1
-                alt = element.get("alt") or size[0]
-                made.images.append(self.part.image(child.get(f"{_R}id"), child.get(f"{_R}href"), alt, 0.0, 0.0))
-            elif child.tag in (f"{_C}chart", f"{_CX}chart"):
-                chart = self.part.chart(child)
-                if chart is not None:
-                    made.charts.append(chart)
-            elif child.tag == f"{_DGM}relIds":
-                diagram = self.part.diagram(child)
-                if diagram is not None:
-                    made.diagrams.append(diagram)
-            elif child.tag == f"{_O}OLEObject":
-                made.objects.append(f"{child.get('ProgID', '')} {self.part.hash(child.get(f'{_R}id'))}".strip())
-            else:
-                self._drawn(child, made, depth + 1, size)
 
     # --- tables ---
 
