@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from envkit.office.chart import Chart
+from envkit.office.drawing import Embedded
 from envkit.office.recalc import Engine, EngineError
 from envkit.office.workbook.cells import Cell
 from envkit.office.workbook.engine_input import engine_input
@@ -37,6 +38,7 @@ __all__ = [
     "Shape",
     "Sheet",
     "SheetChart",
+    "SheetObject",
     "Table",
     "Validation",
     "Workbook",
@@ -128,6 +130,15 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class SheetObject:
+    """An embedded object: its program, the digest of what it holds, and the file in it where it can be read."""
+
+    program: str
+    digest: str
+    inside: Embedded | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
     """A defined name. `sheet` is set where it holds on one sheet alone."""
 
@@ -178,6 +189,7 @@ class Sheet:
     pictures: tuple[Picture, ...] = ()
     shapes: tuple[Shape, ...] = ()
     pivots: tuple[Pivot, ...] = ()
+    objects: tuple[SheetObject, ...] = ()
 
     @property
     def visible(self) -> bool:
@@ -208,8 +220,9 @@ class Sheet:
 @dataclass(frozen=True)
 class Workbook:
     """A workbook. `names` are the defined names of the whole book, upper case -> what they stand for; `all_names` are
-    all of them, those of single sheets included. `macros` is the hash of its macro project, "" without one; `links` are
-    the other files that its formulas read."""
+    all of them, those of single sheets included. `macros` is the hash of its macro project, "" without one;
+    `macro_code` its modules with their code, None where it can't be read; `links` are the other files that its formulas
+    read."""
 
     sheets: tuple[Sheet, ...]
     names: dict[str, str]
@@ -218,6 +231,7 @@ class Workbook:
     all_names: tuple[Name, ...] = ()
     structure_locked: bool = False
     macros: str = ""
+    macro_code: dict[str, str] | None = None
     links: tuple[str, ...] = ()
 
     def sheet(self, name: str) -> Sheet | None:

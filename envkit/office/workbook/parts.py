@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from envkit.office.chart import read_chart
+from envkit.office.drawing import Part
 from envkit.office.package import Package
 from envkit.office.workbook.cells import rich_text
-from envkit.office.workbook.model import Comment, Picture, Pivot, Shape, SheetChart, Table
+from envkit.office.workbook.model import Comment, Picture, Pivot, Shape, SheetChart, SheetObject, Table
 from envkit.office.workbook.styles import number
 from envkit.office.workbook.values import Address, parse_address, parse_area
 
-__all__ = ["read_comments", "read_drawing", "read_pivots", "read_tables"]
+__all__ = ["read_comments", "read_drawing", "read_objects", "read_pivots", "read_tables"]
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _REL = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -153,6 +154,20 @@ def _corner(anchor: Any) -> Address | None:
     return number(corner.findtext(f"{_XDR}row")) + 1, number(corner.findtext(f"{_XDR}col")) + 1
 
 
+def read_objects(package: Package, part: str, root: Any) -> tuple[SheetObject, ...]:
+    """Embedded objects of a sheet; of alternatives the first."""
+    holder = Part(package, part)
+    out: list[SheetObject] = []
+    seen: set[str] = set()
+    for element in root.iterfind(f"{_MAIN}oleObjects//{_MAIN}oleObject"):
+        relation = element.get(f"{_REL}id", "")
+        if relation and relation not in seen:
+            seen.add(relation)
+            digest, inside = holder.object(relation)
+            out.append(SheetObject(element.get("progId", ""), digest or holder.external(relation), inside))
+    return tuple(out)
+
+
 def read_pivots(package: Package, part: str) -> tuple[Pivot, ...]:
     out: list[Pivot] = []
     for target in package.related(part, "pivotTable"):
@@ -163,7 +178,7 @@ def read_pivots(package: Package, part: str) -> tuple[Pivot, ...]:
             source, names = _cache(package.xml(cache))
 
         def fields(tag: str, root: Any = root, names: list[str] = names) -> tuple[str, ...]:
-            indexes = [number(e.get("x", e.get("fld")), -99) for e in root.find(f"{_MAIN}{tag}") or ()]
+            indexes = [number(e.get("x", e.get("fld")), -99) for e in root.iterfind(f"{_MAIN}{tag}/*")]
             # Index -2 stands for the place of several value fields.
             return tuple(names[i] if 0 <= i < len(names) else f"field {i}" for i in indexes if i != -2)
 

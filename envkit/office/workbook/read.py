@@ -6,11 +6,12 @@ import hashlib
 import re
 from typing import Any
 
+from envkit.office.macros import macro_sources
 from envkit.office.package import Package, parse_xml
 from envkit.office.problem import Problem, Unreadable
 from envkit.office.workbook.cells import NotPlain, Source, read_cells, rich_text, unescaped
 from envkit.office.workbook.model import Name, Sheet, Workbook
-from envkit.office.workbook.parts import read_comments, read_drawing, read_pivots, read_tables
+from envkit.office.workbook.parts import read_comments, read_drawing, read_objects, read_pivots, read_tables
 from envkit.office.workbook.sheets import sheet_facts
 from envkit.office.workbook.styles import number, read_styles
 
@@ -38,7 +39,8 @@ def read_workbook(data: bytes) -> Workbook:
     if not sheets:
         raise Unreadable(Problem.CORRUPT, "the workbook has no sheets")
     protection = root.find(f"{_MAIN}workbookProtection")
-    macros = next(package.related(package.main, "vbaProject"), None)
+    project = next(package.related(package.main, "vbaProject"), None)
+    macros = b"" if project is None else package.read(project)
     return Workbook(
         tuple(sheets),
         {n.name.upper(): n.refers_to for n in names if n.sheet is None},
@@ -46,7 +48,8 @@ def read_workbook(data: bytes) -> Workbook:
         data,
         all_names=tuple(n for n in names if not n.name.startswith("_xlnm.")),
         structure_locked=protection is not None and protection.get("lockStructure") in ("1", "true"),
-        macros="" if macros is None else hashlib.sha256(package.read(macros)).hexdigest(),
+        macros="" if project is None else hashlib.sha256(macros).hexdigest(),
+        macro_code={} if project is None else macro_sources(macros),
         links=_links(package),
     )
 
@@ -100,7 +103,8 @@ def _sheet(package: Package, kind: str, target: str, element: Any, source: Sourc
     if kind != "worksheet":
         return Sheet(name, state, {}, kind=kind, charts=charts, pictures=pictures, shapes=shapes)
     cells, rest = read_cells(package.read(target), target, name, source)
-    facts = sheet_facts(parse_xml(rest, f"part {target!r}"), package, target, source.styles)
+    root = parse_xml(rest, f"part {target!r}")
+    facts = sheet_facts(root, package, target, source.styles)
     own = {n.name: n.refers_to for n in names if n.sheet == name}
     return Sheet(
         name,
@@ -116,6 +120,7 @@ def _sheet(package: Package, kind: str, target: str, element: Any, source: Sourc
         pictures=pictures,
         shapes=shapes,
         pivots=read_pivots(package, target),
+        objects=read_objects(package, target, root),
         **facts,
     )
 

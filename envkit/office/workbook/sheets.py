@@ -4,6 +4,7 @@ conditional formats, hyperlinks. Reads the sheet's XML without its rows. Used by
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -140,13 +141,19 @@ def _validations(root: Any) -> Iterator[Validation]:
         yield Validation(joined(areas), rule, prompt, error)
 
 
+#: Errors in formulas, which some programs write in lower case.
+_ERRORS = re.compile(r"#(?:ref|div/0|value|num|null|name)[!?]|#n/a", re.IGNORECASE)
+
+
 def _conditional(root: Any, styles: Styles) -> Iterator[ConditionalFormat]:
     rules: dict[tuple[str, str], set[Area]] = defaultdict(set)
     for block in root.iterfind(f"{_MAIN}conditionalFormatting"):
         areas = areas_of(block.get("sqref"))
         for element in block.iterfind(f"{_MAIN}cfRule"):
             kind = element.get("type", "")
-            formulas = [(f.text or "").strip() for f in element.iterfind(f"{_MAIN}formula")]
+            formulas = [
+                _ERRORS.sub(lambda m: m[0].upper(), (f.text or "").strip()) for f in element.iterfind(f"{_MAIN}formula")
+            ]
             # Some programs write attributes that the kind of rule does not use.
             facts = [
                 f"{key} {element.get(key)}"

@@ -46,7 +46,8 @@ _THEME = (
 @dataclass(frozen=True)
 class CellStyle:
     """How a cell looks. Colours are `RRGGBB`, "" where automatic; `size` is in points, 0 where unsaid; `borders` are
-    the line styles top, right, bottom, left, "" for none."""
+    the line styles top, right, bottom, left, "" for none. `vertical` is "" at the bottom; `rotation` in degrees,
+    upwards to 90, downwards to -90, 255 for letters on top of each other."""
 
     number_format: str = "General"
     bold: bool = False
@@ -59,6 +60,9 @@ class CellStyle:
     fill: str = ""
     borders: tuple[str, str, str, str] = ("", "", "", "")
     horizontal: str = ""
+    vertical: str = ""
+    rotation: int = 0
+    indent: int = 0
     wrap: bool = False
     locked: bool = True
     serial: SerialKind = field(default="", compare=False)
@@ -172,8 +176,13 @@ def _borders(element: Any) -> dict[str, Any]:
 def _alignment(xf: Any) -> dict[str, Any]:
     alignment, protection = xf.find(f"{_MAIN}alignment"), xf.find(f"{_MAIN}protection")
     horizontal = alignment.get("horizontal", "") if alignment is not None else ""
+    vertical = alignment.get("vertical", "") if alignment is not None else ""
+    turn = number(alignment.get("textRotation")) if alignment is not None else 0
     return {
         "horizontal": "" if horizontal == "general" else horizontal,
+        "vertical": "" if vertical == "bottom" else vertical,
+        "rotation": 90 - turn if 90 < turn <= 180 else turn,
+        "indent": number(alignment.get("indent")) if alignment is not None else 0,
         "wrap": alignment is not None and alignment.get("wrapText") in ("1", "true"),
         "locked": protection is None or protection.get("locked") not in ("0", "false"),
     }

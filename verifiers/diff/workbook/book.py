@@ -3,9 +3,13 @@ by sheet, cells and parts."""
 
 from __future__ import annotations
 
+import re
+from urllib.parse import unquote
+
 from envkit.office.workbook import Name, Sheet, Workbook
 from envkit.verifiers.diff.finding import Change, Finding
 from envkit.verifiers.diff.show import joined
+from envkit.verifiers.diff.wording import excerpts
 from envkit.verifiers.diff.workbook.cells import diff_cells, diff_derived, shown_cell
 from envkit.verifiers.diff.workbook.pairs import Books, pair_books, sheet_order
 from envkit.verifiers.diff.workbook.parts import diff_parts
@@ -93,9 +97,32 @@ def _book(books: Books) -> list[Finding]:
     if a.structure_locked != b.structure_locked:
         states = ["protected" if book.structure_locked else "not protected" for book in (a, b)]
         out.append(_one("workbook", "workbook.protection", Change.CHANGED, *states))
-    if a.macros != b.macros:
-        change = Change.ADDED if not a.macros else Change.REMOVED if not b.macros else Change.CHANGED
-        out.append(_one("workbook", "workbook.macros", change, a.macros[:12] or None, b.macros[:12] or None))
-    gone, come = sorted(set(a.links) - set(b.links)), sorted(set(b.links) - set(a.links))
+    out += _macros(a, b)
+    links = [{_file(link): link for link in book.links} for book in (a, b)]
+    gone, come = ([links[s][k] for k in sorted(links[s].keys() - links[1 - s].keys())] for s in (0, 1))
     out += [_one("workbook", "workbook.link", Change.REMOVED, link, None) for link in gone]
     return [*out, *(_one("workbook", "workbook.link", Change.ADDED, None, link) for link in come)]
+
+
+def _file(link: str) -> str:
+    """A linked file however the way to it is written: from the root, or from where the workbook happens to be."""
+    path = unquote(link).removeprefix("file:").replace("\\", "/")
+    return re.sub(r"^(?:\.{1,2}/|/)+", "", path)
+
+
+def _macros(a: Workbook, b: Workbook) -> list[Finding]:
+    """Macros module by module where both can be read; what was compiled from them says nothing."""
+    if a.macros == b.macros:
+        return []
+    if a.macro_code is None or b.macro_code is None or bool(a.macros) != bool(b.macros):
+        change = Change.ADDED if not a.macros else Change.REMOVED if not b.macros else Change.CHANGED
+        return [_one("workbook", "workbook.macros", change, a.macros[:12] or None, b.macros[:12] or None)]
+    out: list[Finding] = []
+    for name in sorted(a.macro_code.keys() | b.macro_code.keys()):
+        left, right = a.macro_code.get(name), b.macro_code.get(name)
+        if left != right:
+            change = Change.ADDED if left is None else Change.REMOVED if right is None else Change.CHANGED
+            shown = excerpts(left or "", right or "")
+            before, after = (None if x is None else s for x, s in zip((left, right), shown, strict=True))
+            out.append(_one(f"macros {name}", "workbook.macros", change, before, after))
+    return out

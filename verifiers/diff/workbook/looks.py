@@ -49,11 +49,24 @@ def _aspects(first: CellStyle, second: CellStyle, borders: bool) -> list[tuple[s
     for side, a, b in zip(("top", "right", "bottom", "left"), first.borders, second.borders, strict=True):
         if borders and _LINES.get(a, a) != _LINES.get(b, b):
             out.append((f"{side} border", a, b))
-    if first.horizontal != second.horizontal:
-        out.append(("alignment", first.horizontal, second.horizontal))
+    a, b = _horizontal(first), _horizontal(second)
+    if a != b:
+        out.append(("alignment", a, b))
+    if first.vertical != second.vertical:
+        out.append(("vertical alignment", first.vertical or "bottom", second.vertical or "bottom"))
+    if first.rotation != second.rotation:
+        out.append(("rotation", f"{first.rotation}°", f"{second.rotation}°"))
+    if first.indent != second.indent:
+        out.append(("indent", str(first.indent), str(second.indent)))
     if first.locked != second.locked:
         out.append(("locked", "yes" if first.locked else "no", "yes" if second.locked else "no"))
     return out
+
+
+def _horizontal(style: CellStyle) -> str:
+    """Text that is turned upwards, and not aligned, stands at the right: some programs write that out."""
+    turned = 0 < style.rotation <= 90 or style.rotation == 255
+    return style.horizontal or ("right" if turned else "")
 
 
 def same_color(first: str, second: str) -> bool:
