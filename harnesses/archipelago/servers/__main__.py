@@ -46,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from envkit.harnesses.archipelago.servers import lean
 
     lean.slim()
+    with lean.deferred():
+        import mcp.types  # noqa: F401 imported here for the sake of what it costs
     import asyncio
     from pathlib import Path
 

@@ -9,14 +9,18 @@ Must run before anything else imports `mcp`, and only in a process that is a ser
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["slim"]
+from pydantic import ConfigDict
+
+__all__ = ["deferred", "restore", "slim"]
 
 _PACKAGES = ("mcp", "mcp.server", "mcp.server.lowlevel", "mcp.server.experimental", "mcp.shared")
 
@@ -47,6 +51,19 @@ def slim() -> None:
             message = ""
 
         _place("jsonschema", ValidationError=ValidationError, validate=_refuse)
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Models declared meanwhile build their validators at first use: a server needs few of the SDK's 200 types."""
+    from pydantic import BaseModel
+
+    before = BaseModel.model_config
+    BaseModel.model_config = ConfigDict(**{**before, "defer_build": True})
+    try:
+        yield
+    finally:
+        BaseModel.model_config = before
 
 
 def _place(name: str, **content: Any) -> None:
