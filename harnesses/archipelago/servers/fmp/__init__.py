@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from envkit.harnesses.archipelago.servers.app import Action, App, Arguments, Meta, Tool
+from envkit.harnesses.archipelago.servers.app import Action, App, Arguments, Meta, Tool, ToolError
 from envkit.harnesses.archipelago.servers.fmp.actions import METAS, RENAMED
 from envkit.harnesses.archipelago.servers.fmp.rules import DESCRIPTIONS
 from envkit.harnesses.archipelago.servers.fmp.tools import TOOLS
@@ -56,6 +56,13 @@ def _news(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "symbols": symbols}
 
 
+def _named_news(given: dict[str, Any]) -> dict[str, Any]:
+    built = _news(given)
+    if built["symbols"] == "*":
+        raise ToolError("give symbols, e.g. AAPL,MSFT; press_releases has those of all")
+    return built
+
+
 def _meta(name: str) -> Meta:
     description, line, table = METAS[name]
     pairs = dict(entry.split() for entry in table.strip().splitlines())
@@ -76,16 +83,20 @@ def _meta(name: str) -> Meta:
         fields = _fields(asked, tool)
         if name == "fmp_news" and "symbols" in fields:
             fields = {**fields, "symbol": "symbols"}
-            required = frozenset({"symbols"} if action.endswith("_by_symbol") else ())
-            actions[action] = Action(tool, fields, build=_news, required=required)
+            actions[action] = Action(tool, fields, build=_named_news if action.endswith("_by_symbol") else _news)
         elif name == "fmp_market" and action in ("exchange_hours", "exchange_holidays"):
             # Published agents name the exchange as a symbol.
             actions[action] = Action(tool, {**fields, "symbol": "exchange"}, build=_exchange)
-        elif "symbol" in asked and fields.get("symbol") == "symbols" and "symbols" in asked:
-            actions[action] = Action(tool, {k: v for k, v in fields.items() if k != "symbol"})
+        elif "period" not in asked and "period*" in TOOLS[tool][0]:
+            actions[action] = Action(tool, fields, build=_annual, required=frozenset({"symbol"}))
         else:
             actions[action] = Action(tool, fields)
     return Meta(name=name, description=description, request=request, actions=actions, schema_argument="tool_name")
+
+
+def _annual(given: dict[str, Any]) -> dict[str, Any]:
+    """Segments by year: the meta tool has no field for the period."""
+    return {**given, "period": "annual"}
 
 
 def _exchange(given: dict[str, Any]) -> dict[str, Any]:

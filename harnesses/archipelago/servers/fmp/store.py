@@ -150,8 +150,13 @@ class Store:
             # What was asked for says what the rows are about, where they don't say it themselves.
             asked = {k: v for k, v in given.items() if k not in ("limit", "page", "offset", "from", "to")}
             answer = _loaded(entry.get("response_data"))
+            subject = entry.get("symbol") or given.get("symbol")
             for row in answer if isinstance(answer, list) else [answer]:
                 content = row if isinstance(row, dict) else {"value": row}
+                if subject and endpoint == "stock-peers":
+                    content = {**content, "peerOf": subject}
+                elif subject and "symbol" not in content:
+                    content = {"symbol": subject, **content}
                 if row is not None and {**asked, **content} not in rows[-50:]:
                     rows.append({**asked, **content})
         return rows
