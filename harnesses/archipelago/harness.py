@@ -45,6 +45,8 @@ class ArchipelagoHarness:
 
     def sandbox(self, spec: SandboxSpec) -> SandboxSpec:
         """Shows our servers' code inside. Raises `CapabilityError` where it can't be made."""
+        if self.options.gateway_url is not None:
+            return spec
         from envkit.harnesses.archipelago import bundle
 
         return bundle.with_servers(spec)
@@ -52,23 +54,38 @@ class ArchipelagoHarness:
     def session(self, task: Task, step: Step, sandbox: Sandbox, context: SessionContext) -> AgentSession:
         options = self.options
         agent = _AGENTS[options.agent]
+        if options.gateway_url is not None:
+            from envkit.harnesses.archipelago.sources import remote_world
+
+            world = remote_world(step, sandbox, options, context.deadline)
+
+            async def prepare_there() -> Toolset:
+                await world.send()
+                # What is cut can't be saved where the agent works: its tools are all that is known of that place.
+                return self._toolset([world.source], None, None, context)
+
+            return agent(step, context, options, prepare_there, world.bring_back)
 
         async def prepare() -> Toolset:
-            from envkit.harnesses.archipelago import sources
+            from envkit.harnesses.archipelago.sources import own_source, task_source
 
-            tool_timeout_s = context.limits.tool_timeout_s
-            found: list[Source] = [sources.own_source(sandbox, options, context, tool_timeout_s)]
+            found = [own_source(sandbox, options, context, context.limits.tool_timeout_s)]
             for config in step.environment.mcp_servers:
-                found.append(sources.task_source(config, sandbox, context.deadline, options.ready_s))
-            return Toolset(found, shortener=_shortener(sandbox), max_image_bytes=options.max_image_bytes)
-
-        def _shortener(place: Sandbox) -> Shortener:
-            return Shortener(
-                place,
-                context.deadline,
-                head_bytes=options.result_head_bytes,
-                tail_bytes=options.result_tail_bytes,
-                reader="code_exec" if "code" in options.apps else None,
-            )
+                found.append(task_source(config, sandbox, context.deadline, options.ready_s))
+            return self._toolset(found, sandbox, "code_exec" if "code" in options.apps else None, context)
 
         return agent(step, context, options, prepare)
+
+    def _toolset(
+        self, sources: list[Source], place: Sandbox | None, reader: str | None, context: SessionContext
+    ) -> Toolset:
+        """The tools, with long results cut and saved at `place`, where `reader` can read them."""
+        options = self.options
+        shortener = Shortener(
+            place,
+            context.deadline,
+            head_bytes=options.result_head_bytes,
+            tail_bytes=options.result_tail_bytes,
+            reader=reader,
+        )
+        return Toolset(sources, shortener=shortener, max_image_bytes=options.max_image_bytes)

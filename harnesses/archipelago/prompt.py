@@ -83,7 +83,7 @@ def system_prompt(
         end = (
             "When done, answer in one short message without tool calls."
             if agent == "loop"
-            else "Add tools with toolbelt_add_tool (toolbelt_list_tools names them), then call them. End with final_answer."
+            else "Add tools (toolbelt_list_tools, toolbelt_add_tool), then call them. When done, call final_answer."
         )
         code = "" if code_tool is None else f" {code_tool} runs bash in /filesystem."
         return _COMPACT.format(code=code, end=end, date=date, turns=turns)

@@ -7,13 +7,19 @@ means the sandbox's own, so a small relay inside speaks to it. Their tools carry
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from envkit.failure import UserError
 from envkit.harnesses.archipelago import bundle
+from envkit.harnesses.archipelago.gateway.client import GatewayClient
+from envkit.harnesses.archipelago.gateway.config import published_config
+from envkit.harnesses.archipelago.gateway.remote import RemoteWorld
 from envkit.harnesses.archipelago.link import HttpLink, Link, ProcessLink
 from envkit.harnesses.archipelago.options import ArchipelagoOptions
 from envkit.harnesses.archipelago.toolserver import ToolServer
@@ -24,9 +30,9 @@ if TYPE_CHECKING:
     from envkit.deadline import Deadline
     from envkit.harness import SessionContext
     from envkit.sandbox.base import Sandbox
-    from envkit.task import McpServerConfig
+    from envkit.task import McpServerConfig, Step
 
-__all__ = ["own_source", "task_source"]
+__all__ = ["own_source", "remote_world", "task_source"]
 
 #: How much longer than a call's limit we wait for our own server to say that it was reached.
 _GRACE_S = 5.0
@@ -69,6 +75,42 @@ def task_source(config: McpServerConfig, sandbox: Sandbox, deadline: Deadline, r
         ),
         prefix=config.name,
     )
+
+
+def remote_world(step: Step, sandbox: Sandbox, options: ArchipelagoOptions, deadline: Deadline) -> RemoteWorld:
+    """The environment at the options' URL, asked for the apps that they name and for the servers that the task brings.
+
+    Raises:
+        UserError: The config or the token can't be had.
+    """
+    assert options.gateway_url is not None
+    token = None
+    if options.gateway_token_env is not None:
+        token = os.environ.get(options.gateway_token_env)
+        if not token:
+            raise UserError(f"gateway_token_env: the environment variable {options.gateway_token_env} is not set")
+    config = _gateway_config(options)
+    servers = dict(config.get("mcpServers") or {})
+    for brought in step.environment.mcp_servers:
+        entry = brought.model_dump(mode="json", exclude_none=True, exclude={"name"})
+        headers = resolve_headers(brought.headers, os.environ, where=f"headers of tool server {brought.name!r}")
+        servers[brought.name] = {**entry, "headers": dict(headers)}
+    client = GatewayClient(options.gateway_url, deadline, token)
+    return RemoteWorld(client, {**config, "mcpServers": servers}, sandbox, deadline, options.ready_s)
+
+
+def _gateway_config(options: ArchipelagoOptions) -> dict[str, Any]:
+    given = options.gateway_apps
+    if given is None:
+        return published_config(options.apps, options.mode)
+    if isinstance(given, str):
+        try:
+            given = json.loads(Path(given).read_bytes())
+        except (OSError, ValueError) as error:
+            raise UserError(f"gateway_apps: {options.gateway_apps} can't be read as JSON: {error}") from error
+    if not isinstance(given, dict) or not isinstance(given.get("mcpServers"), dict):
+        raise UserError("gateway_apps: expected an object with `mcpServers`, as POST /apps takes it")
+    return given
 
 
 def _starter(config: McpServerConfig, sandbox: Sandbox) -> Callable[[], Awaitable[Link]]:

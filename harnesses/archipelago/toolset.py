@@ -8,7 +8,7 @@ raised. Used by the harness's agents and by the gateway.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp import types
@@ -28,10 +28,15 @@ CODE_TOOL = "code_exec"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A server and how its tools are named: with a prefix of ours, or (None) as the server names them."""
+    """A server and how its tools are named: with a prefix, by a rule, or else as the server names them."""
 
     server: ToolServer
     prefix: str | None = None
+    rename: Callable[[str], str] | None = None
+
+    def named(self, tool: str) -> str:
+        name = tool if self.prefix is None else f"{self.prefix}_{tool}"
+        return schemas.function_name(name if self.rename is None else self.rename(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,27 @@ class Toolset:
         self._max_image_bytes = max_image_bytes
         self._acted = False
         self.offers: Mapping[str, Offer] = {}
+        self.failures: list[tuple[str, str]] = []
 
-    async def open(self) -> None:
+    async def open(self, *, patient: bool = False) -> None:
         """Waits until every server lists its tools; the first that does not is the failure, and all are ended.
+
+        Args:
+            patient: Wait for the others too, so that `failures` has them all.
 
         Raises:
             EnvkitError: A server is not ready, or two tools have one name.
         """
         opening = [asyncio.ensure_future(source.server.open()) for source in self._sources]
         try:
+            for failed in await asyncio.gather(*opening, return_exceptions=True) if patient else ():
+                if isinstance(failed, EnvkitError):
+                    self.failures = [
+                        (source.server.name, str(task.exception()))
+                        for source, task in zip(self._sources, opening, strict=True)
+                        if task.exception() is not None
+                    ]
+                    raise failed
             await asyncio.gather(*opening)
             self.offers = self._named()
         except BaseException:
@@ -86,8 +103,7 @@ class Toolset:
         found: dict[str, Offer] = {}
         for source in self._sources:
             for tool in source.server.tools:
-                name = tool.name if source.prefix is None else f"{source.prefix}_{tool.name}"
-                name = schemas.function_name(name)
+                name = source.named(tool.name)
                 if name in found:
                     raise EnvkitError(
                         f"tool servers {found[name].server.name!r} and {source.server.name!r} both offer a tool "
