@@ -31,7 +31,20 @@ _PIECE = re.compile(
 )
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?[0-9.]+)$")
 _CURRENCY = re.compile(r"\$([^-]*)(?:-.*)?$")
-_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 

@@ -204,6 +204,10 @@ def _pair(value: Value, operand: Operand) -> tuple[float, float] | tuple[str, st
     """The two as things of one kind; None where they are of different kinds."""
     if isinstance(value, Unknown) or value is None or operand is None:
         return None
+    if (isinstance(value, bool) and isinstance(operand, float)) or (
+        isinstance(operand, bool) and not isinstance(value, bool | str)
+    ):
+        return None
     if isinstance(value, bool) or isinstance(operand, bool):
         left = str(value).upper() if isinstance(value, bool | str) else None
         right = str(operand).upper()

@@ -96,7 +96,7 @@ class AddContent(Arguments):
     file_path: FilePath
     tab_index: TabIndex
     cell: str = Field(description="Address of the cell, such as B2.")
-    value: str = Field(
+    value: str | int | float | bool = Field(
         description="What to write: text, or a formula beginning with =. Digits are written as a number unless they "
         "begin with 0 (007); an apostrophe before it keeps any of these text."
     )

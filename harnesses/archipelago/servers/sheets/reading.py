@@ -157,6 +157,7 @@ def grid_text(
     unknown: list[str] = []
     stored: list[str] = []
     stale: list[str] = []
+    arrays: list[str] = []
     by_row = sheet.rows
     wanted = set(columns)
     for row in rows:
@@ -170,9 +171,11 @@ def grid_text(
             text = escaped(cell_text(value, cell.number_format))
             if cell.formula is not None:
                 _provenance(book, sheet, at, cell, value, unknown, stored, stale)
+                if at in sheet.arrays:
+                    arrays.append(f"{show_address(at)} fills {sheet.arrays[at]}")
                 if formulas:
                     formula = shown(cell.formula)
-                    text = f"{text} ({{{formula}}})" if at in sheet.arrays else f"{text} ({formula})"
+                    text = f"{text} ({formula})"
                     text = text.replace("\n", " ").replace("\t", " ")
             texts[column] = text
         cells = [texts.get(column, "") for column in columns]
@@ -180,6 +183,8 @@ def grid_text(
             cells.pop()
         lines.append("\t".join([str(row), *cells]))
     facts: list[str] = []
+    if formulas and arrays:
+        facts.append(f"array formulas: {_some(arrays)}")
     if unknown:
         facts.append(
             f"{NOT_CALCULATED}: {_some(unknown)} hold formulas that can't be computed here and have no stored value"

@@ -8,7 +8,9 @@ their points anew. Excel is told to compute everything when it opens the file. U
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lxml import etree
@@ -16,6 +18,7 @@ from lxml import etree
 from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry
 from envkit.harnesses.archipelago.servers.sheets.chart_data import refresh_charts
 from envkit.harnesses.archipelago.servers.sheets.display import NOT_CALCULATED, brief, plain_number
+from envkit.harnesses.archipelago.servers.sheets.formulas import shown
 from envkit.harnesses.archipelago.servers.sheets.grid import plain_text
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
 from envkit.office.recalc import EngineError
@@ -46,11 +49,14 @@ def finished(book: Book) -> bytes:
     if not book.touched:
         return book.parts.save()
     _forget_order(book)
-    data = book.parts.save()
-    after = read_workbook(data)
+    stored = book.root.find(f"{MAIN}calcPr")
+    # A file that asks for everything to be computed says that its stored values are not to be trusted.
+    trusted = stored is None or stored.get("fullCalcOnLoad") not in ("1", "true")
+    spills = _gathered(book)
+    after = read_workbook(book.parts.save())
     if any(cell.formula is not None for sheet in after.sheets for cell in sheet.cells.values()):
         _tell_excel(book)
-        _Update(book, after).run()
+        _Update(book, after, spills, trusted).run()
     refresh_charts(book, after)
     _tell_pivots(book)
     return book.parts.save()
@@ -72,6 +78,38 @@ def _tell_excel(book: Book) -> None:
         element = etree.Element(f"{MAIN}calcPr")
         book.insert(element)
     element.set("fullCalcOnLoad", "1")
+
+
+@dataclass
+class _Spill:
+    """A dynamic array whose cells were taken back, so that it is computed afresh: what it filled, and what was there."""
+
+    ref: str
+    cells: list[tuple[Any, list[Any], str | None]]
+
+
+def _gathered(book: Book) -> dict[tuple[str, Address], _Spill]:
+    """Takes back what dynamic arrays spilled: stored values would stand in the way of the new ones."""
+    out: dict[tuple[str, Address], _Spill] = {}
+    for entry in book.sheets:
+        if entry.kind != "worksheet" or b' cm="' not in book.parts.read(entry.part):
+            continue
+        grid = book.grid(entry)
+        for area, first in grid.arrays():
+            cell = grid.cell(first)
+            formula = cell.find(f"{MAIN}f") if cell is not None else None
+            if formula is None or cell.get("cm") is None or area[:2] == area[2:]:
+                continue
+            spill = _Spill(formula.get("ref", ""), [])
+            for at, member in list(grid.within(area)):
+                if at != first and member.find(f"{MAIN}f") is None:
+                    spill.cells.append((member, list(member), member.get("t")))
+                    for child in list(member):
+                        member.remove(child)
+                    member.attrib.pop("t", None)
+            formula.set("ref", show_address(first))
+            out[entry.name, first] = spill
+    return out
 
 
 def _tell_pivots(book: Book) -> None:
@@ -102,8 +140,8 @@ def _inside(at: Address, area: Area) -> bool:
 class _Update:
     """One comparison of a workbook before and after."""
 
-    def __init__(self, book: Book, after: Workbook) -> None:
-        self.book, self.after = book, after
+    def __init__(self, book: Book, after: Workbook, spills: dict[tuple[str, Address], _Spill], trusted: bool) -> None:
+        self.book, self.after, self.spills, self.trusted = book, after, spills, trusted
         self.report = book.report
         self.changed: list[tuple[str, Address, Any, Any]] = []
         self.doubtful: list[tuple[SheetEntry, Sheet, Address]] = []
@@ -118,7 +156,7 @@ class _Update:
             formulas = [(at, cell) for at, cell in sheet.cells.items() if cell.formula is not None]
             for at, cell in formulas:
                 self._cell(entry, sheet, original, at, cell.formula or "", cell.value)
-            self._spills(entry, sheet, [at for at, _ in formulas])
+            self._spills(entry, sheet, original)
         self._drop_doubtful()
         self._tell()
 
@@ -144,7 +182,7 @@ class _Update:
             else:
                 self.doubtful.append((entry, sheet, at))
             return
-        if cached is not None and type(old) is type(new) and old == new:
+        if cached is not None and self._stays(cached, old, new):
             return
         self._write(entry, at, new)
         self.dirty.setdefault(entry.name.casefold(), set()).add(at)
@@ -152,16 +190,25 @@ class _Update:
             if old is not _UNKNOWN and old != new:
                 self.changed.append((entry.name, at, old, new))
         if isinstance(new, str) and new in ErrorNames and new != old:
-            self.report.warn(f"{entry.name}!{show_address(at)} ({formula[:80]}) yields {new}{_why(new)}")
+            self.report.warn(f"{entry.name}!{show_address(at)} ({shown(formula)[:80]}) yields {new}{_why(new)}")
         if at in self.book.dirty.get(entry.name, ()) and (entry.name, at) in self.report.cells:
             first, written = self.report.cells[entry.name, at]
-            shown = str(new) if isinstance(new, str) and new in ErrorNames else brief(new)
-            self.report.cells[entry.name, at] = (first, f"{written} = {shown}")
+            text = _text(new)
+            self.report.cells[entry.name, at] = (first, f"{written} = {text}")
+
+    def _stays(self, cached: Any, old: Any, new: Any) -> bool:
+        """Whether a stored value stays as it is: the formula yields what it yielded, and the value is trusted or
+        right."""
+        if type(old) is not type(new) or old != new:
+            return False
+        if self.trusted or cached == new:
+            return True
+        return isinstance(cached, float) and isinstance(new, float) and math.isclose(cached, new, rel_tol=1e-12)
 
     def _mention(self, entry: SheetEntry, at: Address, formula: str) -> None:
         if at in self.book.dirty.get(entry.name, ()):
             self.report.warn(
-                f"{entry.name}!{show_address(at)} ({formula[:80]}) can't be computed here; Excel computes it when it "
+                f"{entry.name}!{show_address(at)} ({shown(formula)[:80]}) can't be computed here; Excel computes it when it "
                 f"opens the file, until then it reads {NOT_CALCULATED}"
             )
 
@@ -190,50 +237,50 @@ class _Update:
         else:
             cell.append(element)
 
-    def _spills(self, entry: SheetEntry, sheet: Sheet, formulas: list[Address]) -> None:
+    def _spills(self, entry: SheetEntry, sheet: Sheet, original: Sheet | None) -> None:
         """Writes what array formulas yield in the cells beside their first one."""
-        engine = self.after.engine
-        if engine is None:
-            return
-        taken = set(formulas)
-        for first in list(sheet.arrays):
+        for first, ref in sheet.arrays.items():
             cell = self.book.grid(entry).cell(first)
             formula = cell.find(f"{MAIN}f") if cell is not None else None
-            if formula is None or formula.get("t") != "array":
+            if formula is None or formula.get("t") != "array" or self.after.engine is None:
                 continue
-            dynamic = cell.get("cm") is not None
-            extent = engine.spilled(sheet.name, first)
-            if extent is None:
-                continue
-            written = parse_area(formula.get("ref", show_address(first)))
-            area = extent if dynamic else written
-            count = (area[2] - area[0] + 1) * (area[3] - area[1] + 1)
-            if count > MAX_SPILL:
-                continue
-            if dynamic and area != written:
-                self._unspill(entry, written, area, first)
-                formula.set("ref", f"{show_address(area[:2])}:{show_address(area[2:])}")
-            for row in range(area[0], area[2] + 1):
-                for column in range(area[1], area[3] + 1):
-                    at = (row, column)
-                    if at == first or at in taken:
-                        continue
-                    try:
-                        value: Any = engine.value(sheet.name, at, "") if _inside(at, extent) else "#N/A"
-                    except EngineError:
-                        continue
-                    existing = sheet.cells.get(at)
-                    if existing is not None and existing.value == value:
-                        continue
-                    self.book.grid(entry).make_cell(at)
-                    self._write(entry, at, value)
+            spill = self.spills.get((entry.name, first))
+            if cell.get("cm") is None:
+                self._members(entry, sheet, original, first, parse_area(ref))
+            elif self._value(self.after, sheet, first, sheet.cells[first].formula or "") is _UNKNOWN:
+                if spill is not None:
+                    formula.set("ref", spill.ref)
+                    for member, children, kind in spill.cells:
+                        member.extend(children)
+                        if kind is not None:
+                            member.set("t", kind)
+            else:
+                area = self.after.engine.spilled(sheet.name, first) or (*first, *first)
+                if (area[2] - area[0] + 1) * (area[3] - area[1] + 1) <= MAX_SPILL and area[:2] != area[2:]:
+                    formula.set("ref", f"{show_address(area[:2])}:{show_address(area[2:])}")
+                    self._members(entry, sheet, None, first, area)
 
-    def _unspill(self, entry: SheetEntry, old: Area, new: Area, first: Address) -> None:
-        for at, cell in list(self.book.grid(entry).within(old)):
-            if at != first and not _inside(at, new):
-                for child in list(cell):
-                    cell.remove(child)
-                cell.attrib.pop("t", None)
+    def _members(self, entry: SheetEntry, sheet: Sheet, original: Sheet | None, first: Address, area: Area) -> None:
+        """Writes the cells of an array's area but the first, where their value is known and not what it was."""
+        if (area[2] - area[0] + 1) * (area[3] - area[1] + 1) > MAX_SPILL:
+            return
+        for row in range(area[0], area[2] + 1):
+            for column in range(area[1], area[3] + 1):
+                at = (row, column)
+                existing = sheet.cells.get(at)
+                if at == first or (existing is not None and existing.formula is not None):
+                    continue
+                new = self._value(self.after, sheet, at, "")
+                if new is _UNKNOWN:
+                    continue
+                if original is not None and existing is not None and existing.value is not None:
+                    if self._stays(existing.value, self._value(self.book.before, original, at, ""), new):
+                        continue
+                if new == "#REF!":
+                    new = "#N/A"  # the array is smaller than what it was told to fill
+                self.book.grid(entry).make_cell(at)
+                self._write(entry, at, new)
+                self.dirty.setdefault(entry.name.casefold(), set()).add(at)
 
     def _drop_doubtful(self) -> None:
         """Formulas that can't be computed: their stored values go where they depend on what changed."""

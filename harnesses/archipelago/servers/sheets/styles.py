@@ -27,8 +27,36 @@ _XML = (
     '<cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>'
 )
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.styles+xml"
-_TABLES = ["numFmts", "fonts", "fills", "borders", "cellStyleXfs", "cellXfs", "cellStyles", "dxfs", "tableStyles", "colors", "extLst"]
-_FONT = ["b", "i", "strike", "condense", "extend", "outline", "shadow", "u", "vertAlign", "sz", "color", "name", "family", "charset", "scheme"]
+_TABLES = [
+    "numFmts",
+    "fonts",
+    "fills",
+    "borders",
+    "cellStyleXfs",
+    "cellXfs",
+    "cellStyles",
+    "dxfs",
+    "tableStyles",
+    "colors",
+    "extLst",
+]
+_FONT = [
+    "b",
+    "i",
+    "strike",
+    "condense",
+    "extend",
+    "outline",
+    "shadow",
+    "u",
+    "vertAlign",
+    "sz",
+    "color",
+    "name",
+    "family",
+    "charset",
+    "scheme",
+]
 _BORDER = ["start", "end", "left", "right", "top", "bottom", "diagonal", "vertical", "horizontal"]
 #: Which attribute of a cell's style says that a table's entry counts.
 _APPLY = {"fonts": ("fontId", "applyFont"), "fills": ("fillId", "applyFill"), "borders": ("borderId", "applyBorder")}

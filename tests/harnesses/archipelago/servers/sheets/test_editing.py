@@ -1,0 +1,518 @@
+"""Each edit operation: what it does, what it says, what it refuses; all or nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import openpyxl
+import pytest
+from pydantic import ValidationError
+
+from envkit.harnesses.archipelago.servers.app import ToolError
+from envkit.office.problem import Problem, Unreadable
+
+
+@pytest.fixture
+def book(desk: Any, plain: Callable[..., bytes]) -> str:
+    rows = [
+        ["Region", "Q1", "Q2", "Sum"],
+        ["North", 10, 20, "=B2+C2"],
+        ["South", 5, 0, "=B3/C3"],
+        [None, "=SUM(B2:B3)"],
+    ]
+    return desk.put("a.xlsx", plain(rows))
+
+
+def _set(cell: str, value: Any, sheet: str | None = "Sheet1") -> dict[str, Any]:
+    return {"type": "set_cell", "sheet": sheet, "cell": cell, "value": value}
+
+
+def test_an_edit_computes_what_depends_on_it(desk: Any, book: str) -> None:
+    result = desk.edit(book, _set("B2", 110), _set("A9", "=D2*2"))
+    assert desk.value(book, "Sheet1", "B4", "cached") == 115  # any program sees it, also one that does not compute
+    assert desk.value(book, "Sheet1", "A9", "cached") == 260
+    assert "Sheet1!B2: 10 -> 110" in result.changes and "Sheet1!A9: (empty) -> =D2*2 = 260" in result.changes
+    assert "Sheet1!D2: 30 -> 130" in result.changes[0]
+    assert result.operations_applied == 2 and result.operations[0] == "0: set Sheet1!B2"
+
+
+def test_errors_that_formulas_yield_are_told(desk: Any, book: str) -> None:
+    result = desk.edit(book, _set("A9", "=B2/C3"), _set("A10", "=nope(1)"))
+    assert any("A9 (=B2/C3) yields #DIV/0!" in w for w in result.warnings)
+    assert any("A10" in w and "#NAME?" in w for w in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (7, 7), (2.5, 2.5), (True, True), (False, False), ("007", "007"), ("1,234", "1,234"), (" two ", " two "),
+        ("a\nb", "a\nb"), ("<&>\"'", "<&>\"'"), ("_x0041_", "_x0041_"), ("bell\x07", "bell\x07"), ("=", "="),
+        ("'=1+1", "=1+1"), ("'2024-03-15", "2024-03-15"), ("2024-03-15", dt.datetime(2024, 3, 15)),
+        ("2024-03-15T14:30", dt.datetime(2024, 3, 15, 14, 30)), ("1900-01-15", dt.datetime(1900, 1, 15)),
+        ("1850-01-01", "1850-01-01"), ("2024-02-30", "2024-02-30"), ("TRUE", "TRUE"), ("ünï ☃ 𝄞", "ünï ☃ 𝄞"),
+    ],
+)  # fmt: skip
+def test_values_keep_their_type(desk: Any, book: str, given: Any, kept: Any) -> None:
+    desk.edit(book, _set("F2", given))
+    found = desk.value(book, "Sheet1", "F2")
+    assert found == kept and type(found) is (float if type(kept) is int else type(kept))
+
+
+def test_null_empties_a_cell(desk: Any, book: str) -> None:
+    result = desk.edit(book, _set("B2", None))
+    assert desk.value(book, "Sheet1", "B2") is None
+    assert "Sheet1!B2: 10 -> (empty)" in result.changes
+
+
+def test_numbers_given_as_text_are_warned_about(desk: Any, book: str) -> None:
+    assert "stored as text" in desk.edit(book, _set("F1", "1,234.5")).warnings[0]
+
+
+def test_dates_count_from_1904_where_the_book_does(desk: Any, make: Callable[..., bytes]) -> None:
+    name = desk.put("m.xlsx", make(lambda b: b.add_worksheet("S").write("A1", 1), date_1904=True))
+    desk.edit(name, _set("A2", "2024-03-15", None))
+    assert desk.value(name, "S", "A2") == dt.datetime(2024, 3, 15)
+    assert "2024-03-15" in desk.read(name)
+
+
+def test_a_text_cell_takes_dates_as_text(desk: Any, book: str) -> None:
+    desk.edit(
+        book, {"type": "set_number_format", "sheet": "Sheet1", "range": "F2", "format": "@"}, _set("F2", "2024-01-02")
+    )
+    assert desk.value(book, "Sheet1", "F2") == "2024-01-02"
+
+
+def test_newer_functions_are_written_as_files_hold_them(desk: Any, book: str) -> None:
+    desk.edit(
+        book, _set("F1", '=XLOOKUP("South",A2:A3,B2:B3)'), _set("F2", "=LET(x,B2,x*2)"), _set("F3", "=SORT(B2:B3)")
+    )
+    sheet = desk.parts(book)["xl/worksheets/sheet1.xml"].decode()
+    assert "_xlfn.XLOOKUP(" in sheet and "_xlfn.LET(_xlpm.x,B2,_xlpm.x*2)" in sheet
+    assert 't="array" ref="F3:F4"' in sheet and "_xlfn._xlws.SORT(" in sheet
+    assert [desk.value(book, "Sheet1", f"F{r}", "cached") for r in (1, 2, 3, 4)] == [5, 20, 5, 10]
+    text = desk.read(book, include_formulas=True)
+    assert '5 (=XLOOKUP("South",A2:A3,B2:B3))' in text and "20 (=LET(x,B2,x*2))" in text
+    desk.edit(book, _set("B3", 99))
+    assert [desk.value(book, "Sheet1", f"F{r}", "cached") for r in (3, 4)] == [10, 99]
+    desk.edit(book, _set("F3", 1))  # takes what it had spilled along
+    assert desk.value(book, "Sheet1", "F4") is None
+
+
+def test_formulas_over_whole_ranges_are_arrays(desk: Any, book: str) -> None:
+    desk.edit(book, _set("F1", "=SUM(B2:B3*C2:C3)"))
+    assert desk.value(book, "Sheet1", "F1", "cached") == 200
+    assert 't="array"' in desk.parts(book)["xl/worksheets/sheet1.xml"].decode()
+
+
+@pytest.mark.parametrize("formula", ["=SUM(A1", "=1+", "=SUM(A1;B1)", "=My Sheet!A1", "=== title ==="])
+def test_a_formula_that_excel_would_call_damage_is_refused(desk: Any, book: str, formula: str) -> None:
+    before = desk.bytes(book)
+    with pytest.raises(ToolError, match="no formula that can be parsed"):
+        desk.edit(book, _set("A1", formula))
+    assert desk.bytes(book) == before
+
+
+def test_all_or_nothing_with_the_place_of_the_fault(desk: Any, book: str) -> None:
+    before = desk.bytes(book)
+    with pytest.raises(ToolError, match=r"operation 1 \(set_cell\) of 3.*nothing was written.*no sheet 'Nope'"):
+        desk.edit(book, _set("A1", 1), _set("A2", 2, "Nope"), _set("A3", 3))
+    assert desk.bytes(book) == before
+
+
+def test_unknown_types_and_fields_are_refused() -> None:
+    from envkit.harnesses.archipelago.servers.sheets.models import EditSpreadsheet
+
+    for operation in ({"type": "set_cells"}, {"type": "set_cell", "cell": "A1", "value": 1, "colour": "red"}, {}):
+        with pytest.raises(ValidationError):
+            EditSpreadsheet.model_validate({"file_path": "/a.xlsx", "operations": [operation]})
+
+
+def test_append_rows(desk: Any, book: str) -> None:
+    result = desk.edit(book, {"type": "append_rows", "sheet": "Sheet1", "rows": [["East", 1, 2, "=B5+C5"], ["West"]]})
+    assert "rows 5 to 6" in result.operations[0]
+    assert desk.value(book, "Sheet1", "D5", "cached") == 3 and desk.value(book, "Sheet1", "A6") == "West"
+
+
+def test_appended_rows_look_like_the_rows_above(desk: Any, make: Callable[..., bytes]) -> None:
+    def build(book: Any) -> None:
+        sheet, money = book.add_worksheet("S"), book.add_format({"num_format": "$0.00"})
+        sheet.write("A1", "Price", book.add_format({"bold": True}))
+        sheet.write_column("A2", [1, 2], money)
+
+    name = desk.put("a.xlsx", make(build))
+    desk.edit(name, {"type": "append_rows", "sheet": "S", "rows": [[3]]})
+    assert "4\t$3.00" in desk.read(name)
+
+
+def test_rows_below_a_table_become_part_of_it(desk: Any, rich: bytes) -> None:
+    def build(book: Any) -> None:
+        sheet = book.add_worksheet("S")
+        columns = [{"header": "Item"}, {"header": "Net"}, {"header": "Gross", "formula": "=[@Net]*2"}]
+        sheet.add_table("A1:C3", {"name": "Items", "columns": columns, "data": [["a", 1], ["b", 2]]})
+        sheet.write_formula("F1", "=SUM(Items[Gross])", None, 6)
+
+    from envkit.office.workbook import read_workbook
+
+    import io
+
+    import xlsxwriter
+
+    out = io.BytesIO()
+    with xlsxwriter.Workbook(out, {"in_memory": True}) as made:
+        build(made)
+    name = desk.put("t.xlsx", out.getvalue())
+    result = desk.edit(name, {"type": "append_rows", "sheet": "S", "rows": [["c", 5]]})
+    assert "table Items now reaches to row 4" in result.operations[0]
+    assert read_workbook(desk.bytes(name)).sheets[0].tables[0].area == (1, 1, 4, 3)
+    assert desk.value(name, "S", "C4") == 10 and desk.value(name, "S", "F1", "cached") == 16
+
+
+def test_renaming_a_table_header_renames_the_column(desk: Any, rich: bytes) -> None:
+    name = desk.put("r.xlsx", rich)
+    desk.edit(name, _set("F1", "Brutto", "My Calc"))
+    found = desk.book(name).sheet("My Calc")
+    assert found.tables[0].columns == ("Item", "Net", "Brutto")
+    assert desk.value(name, "My Calc", "B4") == 12
+    assert "SUM(Items[Brutto])" in desk.read(name, 1, include_formulas=True)
+    with pytest.raises(ToolError, match="has a column 'item' already"):
+        desk.edit(name, _set("F1", "item", "My Calc"))
+    with pytest.raises(ToolError, match="can't be empty"):
+        desk.edit(name, _set("F1", None, "My Calc"))
+
+
+def test_rename_sheet_is_followed_by_all_that_refers_to_it(desk: Any, rich: bytes) -> None:
+    name = desk.put("r.xlsx", rich)
+    result = desk.edit(name, {"type": "rename_sheet", "sheet": "data", "new_name": "Bob's 2024"})
+    assert "follow" in result.operations[0]
+    parts = {key: value.decode("utf-8", "replace") for key, value in desk.parts(name).items()}
+    for key in ("xl/workbook.xml", "xl/worksheets/sheet2.xml", "xl/charts/chart1.xml"):
+        assert "Data!" not in parts[key], key
+    assert "'Bob''s 2024'!B2:C2" in parts["xl/worksheets/sheet1.xml"].replace("&apos;", "'")  # the sparkline
+    assert 'sheet="Bob\'s 2024"' in parts["xl/pivotCache/pivotCacheDefinition1.xml"]
+    assert "<vt:lpstr>Bob's 2024</vt:lpstr>" in parts["docProps/app.xml"]
+    after = desk.book(name)
+    assert after.sheets[0].name == "Bob's 2024"
+    assert {n.name: n.refers_to for n in after.all_names}["quarter"] == "'Bob''s 2024'!$B$2:$B$5"
+    assert after.sheets[0].print_area == "'Bob''s 2024'!$A$1:$D$5"
+    assert after.sheets[1].hyperlinks[(5, 1, 5, 1)] == "#'Bob''s 2024'!A1"
+    assert desk.value(name, "My Calc", "B1") == 30
+    assert after.sheets[0].charts[0].chart.series[0].values_ref == "'Bob''s 2024'!$B$2:$B$5"
+    back = desk.edit(name, {"type": "rename_sheet", "sheet": "Bob's 2024", "new_name": "Data"})
+    assert back.operations_applied == 1 and desk.book(name).sheets[1].cells[1, 2].formula == "=SUM(Data!B2:B5)"
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        ("a/b", "none of"),
+        ("", "empty"),
+        ("x" * 32, "at most 31"),
+        ("'q", "apostrophe"),
+        ("LISTS", "already"),
+        ("History", "History"),
+    ],
+)
+def test_names_that_sheets_can_not_have(desk: Any, rich: bytes, new: str, why: str) -> None:
+    name = desk.put("r.xlsx", rich)
+    with pytest.raises(ToolError, match=why):
+        desk.edit(name, {"type": "rename_sheet", "sheet": "Data", "new_name": new})
+
+
+def test_a_locked_structure_is_respected(desk: Any, corpus: Any) -> None:
+    locked = None
+    for path in sorted((corpus / "xlsx").glob("*rotect*")):
+        name = desk.put(path.name, path.read_bytes())
+        try:
+            book = desk.book(name)
+        except Unreadable:
+            continue
+        if any(sheet.protected for sheet in book.sheets):
+            locked = (name, book.sheets[0].name)
+    assert locked is not None
+    result = desk.edit(locked[0], _set("H30", 1, locked[1]))
+    assert any("is protected" in warning for warning in result.warnings)
+
+
+def test_format_cells(desk: Any, book: str) -> None:
+    desk.edit(
+        book,
+        {"type": "format_cells", "sheet": "Sheet1", "range": "A1:D1", "font_bold": True, "font_size": 14, "font_name":
+         "Arial", "font_italic": True, "font_underline": True, "font_color": "#FF0000", "fill_color": "1F4E79",
+         "horizontal_alignment": "center", "vertical_alignment": "top", "wrap_text": True},
+        {"type": "format_cells", "sheet": "Sheet1", "range": "A1:D3", "border_style": "thin", "border_sides": ["outline"]},
+    )  # fmt: skip
+    sheet = openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]
+    head = sheet["B1"]
+    assert (head.font.b, head.font.i, head.font.u, head.font.sz, head.font.name) == (True, True, "single", 14, "Arial")
+    assert head.font.color.rgb == "FFFF0000" and head.fill.fgColor.rgb == "FF1F4E79"
+    assert (head.alignment.horizontal, head.alignment.vertical, head.alignment.wrap_text) == ("center", "top", True)
+    assert (
+        head.border.top.style == "thin" and head.border.left.style is None and sheet["A2"].border.left.style == "thin"
+    )
+    assert sheet["B2"].border.top.style is None and not sheet["B2"].font.b
+    desk.edit(
+        book, {"type": "format_cells", "sheet": "Sheet1", "range": "B1", "font_bold": False, "fill_pattern": "none"}
+    )
+    sheet = openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]
+    assert not sheet["B1"].font.b and sheet["B1"].font.i and sheet["B1"].fill.patternType is None and sheet["A1"].font.b
+
+
+def test_whole_columns_and_rows_are_formatted_as_such(desk: Any, book: str) -> None:
+    desk.edit(
+        book,
+        {"type": "set_number_format", "sheet": "Sheet1", "range": "B:C", "format": "0.00"},
+        {"type": "format_cells", "sheet": "Sheet1", "range": "2:2", "font_bold": True},
+        _set("B40", 1), _set("F2", "x"),
+    )  # fmt: skip
+    sheet = openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]
+    assert sheet["B3"].number_format == sheet["B40"].number_format == "0.00" and sheet["A3"].number_format == "General"
+    assert sheet["B2"].font.b and sheet["B2"].number_format == "0.00" and sheet["F2"].font.b and not sheet["B3"].font.b
+    assert sheet.column_dimensions["B"].number_format == "0.00"
+    assert len(desk.bytes(book)) < 20_000  # no cells were made for a million rows
+
+
+def test_merge_and_unmerge(desk: Any, book: str) -> None:
+    result = desk.edit(book, {"type": "merge_cells", "sheet": "Sheet1", "range": "A2:B2"})
+    assert "dropped B2 = 10" in result.warnings[0] and desk.value(book, "Sheet1", "B2") is None
+    assert desk.value(book, "Sheet1", "D2", "cached") == 20
+    with pytest.raises(ToolError, match="overlaps the merged block A2:B2"):
+        desk.edit(book, {"type": "merge_cells", "sheet": "Sheet1", "range": "B2:C2"})
+    with pytest.raises(ToolError, match="within the merged block A2:B2.*write to A2"):
+        desk.edit(book, _set("B2", 1))
+    with pytest.raises(ToolError, match="one cell"):
+        desk.edit(book, {"type": "merge_cells", "sheet": "Sheet1", "range": "B9"})
+    desk.edit(book, {"type": "unmerge_cells", "sheet": "Sheet1", "range": "A2"})
+    assert desk.book(book).sheets[0].merged == ()
+    with pytest.raises(ToolError, match="no merged block"):
+        desk.edit(book, {"type": "unmerge_cells", "sheet": "Sheet1", "range": "A2:B2"})
+
+
+def test_widths_heights_and_panes(desk: Any, book: str) -> None:
+    desk.edit(
+        book,
+        {"type": "set_column_width", "sheet": "Sheet1", "column": "B:C", "width": 21.5},
+        {"type": "set_row_height", "sheet": "Sheet1", "row": 7, "height": 33},
+        {"type": "freeze_panes", "sheet": "Sheet1", "cell": "B2"},
+    )
+    sheet = openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]
+    assert (
+        sheet.column_dimensions["B"].width == 21.5
+        and sheet.row_dimensions[7].height == 33
+        and sheet.freeze_panes == "B2"
+    )
+    desk.edit(book, {"type": "freeze_panes", "sheet": "Sheet1"})
+    assert desk.book(book).sheets[0].frozen == (0, 0)
+    with pytest.raises(ToolError, match="no column"):
+        desk.edit(book, {"type": "set_column_width", "sheet": "Sheet1", "column": "B2", "width": 3})
+
+
+def test_named_ranges(desk: Any, book: str) -> None:
+    desk.edit(
+        book,
+        {"type": "add_named_range", "name": "first_q", "sheet": "Sheet1", "range": "B2:B3"},
+        _set("F1", "=SUM(first_q)"),
+    )
+    assert desk.value(book, "Sheet1", "F1", "cached") == 15
+    again = desk.edit(book, {"type": "add_named_range", "name": "First_Q", "sheet": "Sheet1", "range": "B2"})
+    assert "was Sheet1!$B$2:$B$3" in again.operations[0] and desk.value(book, "Sheet1", "F1", "cached") == 10
+    gone = desk.edit(book, {"type": "delete_named_range", "name": "first_q"})
+    assert "Sheet1!F1" in gone.warnings[0] and str(desk.value(book, "Sheet1", "F1", "cached")) == "#NAME?"
+    with pytest.raises(ToolError, match="no name 'first_q'"):
+        desk.edit(book, {"type": "delete_named_range", "name": "first_q"})
+    for bad in ("A1", "two words", "R1C1", "1st", "true"):
+        with pytest.raises(ToolError, match="can't be a name"):
+            desk.edit(book, {"type": "add_named_range", "name": bad, "sheet": "Sheet1", "range": "B2"})
+
+
+def test_data_validation(desk: Any, book: str) -> None:
+    rule = {"type": "add_data_validation", "sheet": "Sheet1"}
+    desk.edit(
+        book,
+        {**rule, "range": "A2:A9", "validation_type": "list", "formula1": "North, South", "error_message": "no"},
+        {**rule, "range": "B2:B9", "validation_type": "whole", "operator": "between", "formula1": "1", "formula2": "5"},
+        {**rule, "range": "C2:C9", "validation_type": "date", "operator": "greaterThan", "formula1": "2024-01-01"},
+        {**rule, "range": "D2:D9", "validation_type": "custom", "formula1": "=LEN(D2)<9"},
+    )
+    rules = {v.areas[0]: v.rule for v in desk.book(book).sheets[0].validations}
+    assert rules[(2, 1, 9, 1)] == 'list "North,South"' and rules[(2, 2, 9, 2)] == "whole between 1 and 5"
+    assert rules[(2, 3, 9, 3)] == "date greaterThan 45292" and rules[(2, 4, 9, 4)] == "custom LEN(D2)<9"
+    desk.edit(book, {**rule, "range": "A4", "validation_type": "list", "formula1": "=$F$1:$F$3"})
+    rules = {v.areas: v.rule for v in desk.book(book).sheets[0].validations}
+    assert rules[((2, 1, 3, 1), (5, 1, 9, 1))] == 'list "North,South"' and rules[((4, 1, 4, 1),)] == "list $F$1:$F$3"
+    for bad in ({"validation_type": "list"}, {"validation_type": "whole", "formula1": "1"},
+                {"validation_type": "list", "formula1": ",".join(["choice"] * 60)},
+                {"validation_type": "whole", "operator": "equal", "formula1": "1.5"}):  # fmt: skip
+        with pytest.raises(ToolError):
+            desk.edit(book, {**rule, "range": "A2", **bad})
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"rule_type": "cellIs", "operator": "greaterThan", "formula": "100"}, "cellIs operator greaterThan 100"),
+        ({"rule_type": "cellIs", "operator": "equal", "formula": "Done"}, 'cellIs operator equal "Done"'),
+        ({"rule_type": "cellIs", "operator": "between", "formula": 1, "formula2": 5}, "cellIs operator between 1 5"),
+        ({"rule_type": "expression", "formula": "=$B2>$C2"}, "expression $B2>$C2"),
+        ({"rule_type": "top10", "rank": 3}, "top10 rank 3"),
+        ({"rule_type": "aboveAverage"}, "aboveAverage"),
+        ({"rule_type": "duplicateValues"}, "duplicateValues"),
+        ({"rule_type": "uniqueValues"}, "uniqueValues"),
+        ({"rule_type": "containsText", "text": 'a"b'}, 'containsText text a"b NOT(ISERROR(SEARCH("a""b",B2)))'),
+        ({"rule_type": "notContainsText", "text": "x"}, 'notContainsText text x ISERROR(SEARCH("x",B2))'),
+        ({"rule_type": "beginsWith", "text": "x"}, 'beginsWith text x LEFT(B2,LEN("x"))="x"'),
+        ({"rule_type": "endsWith", "text": "x"}, 'endsWith text x RIGHT(B2,LEN("x"))="x"'),
+        ({"rule_type": "containsBlanks"}, "containsBlanks LEN(TRIM(B2))=0"),
+        ({"rule_type": "notContainsBlanks"}, "notContainsBlanks LEN(TRIM(B2))>0"),
+    ],
+)
+def test_conditional_formats(desk: Any, book: str, fields: dict[str, Any], rule: str) -> None:
+    desk.edit(book, {"type": "add_conditional_formatting", "sheet": "Sheet1", "range": "B2:B9", "fill_color": "FFC7CE",
+                     "font_bold": True, **fields})  # fmt: skip
+    (found,) = desk.book(book).sheets[0].conditional
+    assert (found.rule, found.areas) == (rule, ((2, 2, 9, 2),)) and "FFC7CE" in found.look and "bold" in found.look
+    assert len(openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"].conditional_formatting) == 1
+
+
+def test_scales_bars_and_wrong_rules(desk: Any, book: str) -> None:
+    rule = {"type": "add_conditional_formatting", "sheet": "Sheet1", "range": "B2:B9"}
+    desk.edit(book, {**rule, "rule_type": "colorScale", "color_scale_colors": ["FF0000", "00FF00"]},
+              {**rule, "rule_type": "dataBar", "data_bar_color": "0000FF"})  # fmt: skip
+    assert [c.rule for c in desk.book(book).sheets[0].conditional] == ["colorScale", "dataBar"]
+    for bad, why in (({"rule_type": "cellIs", "fill_color": "FF0000"}, "needs operator and formula"),
+                     ({"rule_type": "expression", "formula": "=A1"}, "needs a look"),
+                     ({"rule_type": "top10", "text": "x", "fill_color": "FF0000"}, "text belongs to"),
+                     ({"rule_type": "cellIs", "operator": "between", "formula": "1", "fill_color": "FF0000"}, "formula2")):  # fmt: skip
+        with pytest.raises(ToolError, match=why):
+            desk.edit(book, {**rule, **bad})
+
+
+def test_filter_buttons(desk: Any, book: str, rich: bytes) -> None:
+    desk.edit(book, {"type": "set_auto_filter", "sheet": "Sheet1", "range": "A1:D4"})
+    assert desk.book(book).sheets[0].filter == (1, 1, 4, 4)
+    assert "_xlnm._FilterDatabase" in desk.parts(book)["xl/workbook.xml"].decode()
+    desk.edit(book, {"type": "set_auto_filter", "sheet": "Sheet1"})
+    assert desk.book(book).sheets[0].filter is None
+    assert "_FilterDatabase" not in desk.parts(book)["xl/workbook.xml"].decode()
+    name = desk.put("r.xlsx", rich)
+    with pytest.raises(ToolError, match="table Items"):
+        desk.edit(name, {"type": "set_auto_filter", "sheet": "My Calc", "range": "D1:F3"})
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("0.00", "0.00"), ("currency", "$#,##0.00"), ('0 "kg"', '0 "kg"'), ("@", "@")]
+)
+def test_number_formats(desk: Any, book: str, given: str, code: str) -> None:
+    desk.edit(book, {"type": "set_number_format", "sheet": "Sheet1", "range": "B2:B3", "format": given})
+    assert openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]["B3"].number_format == code
+
+
+@pytest.mark.parametrize("given", ["0 kg", '0"', "[Red", "0;0;0;0;0", "Currency USD"])
+def test_number_formats_that_excel_would_call_damage(desk: Any, book: str, given: str) -> None:
+    with pytest.raises(ToolError, match="is no number format"):
+        desk.edit(book, {"type": "set_number_format", "sheet": "Sheet1", "range": "B2", "format": given})
+
+
+def test_a_number_format_on_text_is_warned_about(desk: Any, plain: Callable[..., bytes]) -> None:
+    name = desk.put("t.xlsx", plain([["x"]]))
+    desk.edit(name, _set("A2", "1,234"))
+    result = desk.edit(name, {"type": "set_number_format", "sheet": "Sheet1", "range": "A2", "format": "0.00"})
+    assert "does not apply to text" in result.warnings[0]
+
+
+def test_images(desk: Any, book: str, picture: bytes) -> None:
+    path = desk.put("dot.png", picture)
+    desk.edit(book, {"type": "add_image", "sheet": "Sheet1", "image_path": path, "cell": "F3", "width": 80},
+              {"type": "add_image", "sheet": "Sheet1", "image_path": path, "cell": "F9"})  # fmt: skip
+    pictures = desk.book(book).sheets[0].pictures
+    assert [p.at for p in pictures] == [(3, 6), (9, 6)]
+    image = openpyxl.load_workbook(desk.root / "a.xlsx")["Sheet1"]._images[0]
+    assert (image.anchor.ext.cx, image.anchor.ext.cy) == (80 * 9525, 60 * 9525)
+    desk.put("bad.png", b"no picture")
+    with pytest.raises(ToolError, match="no picture that can be read"):
+        desk.edit(book, {"type": "add_image", "sheet": "Sheet1", "image_path": "/bad.png", "cell": "A1"})
+    with pytest.raises(ToolError, match="there is no /none.png"):
+        desk.edit(book, {"type": "add_image", "sheet": "Sheet1", "image_path": "/none.png", "cell": "A1"})
+
+
+def test_part_of_an_array_can_not_be_changed(desk: Any, make: Callable[..., bytes]) -> None:
+    def build(book: Any) -> None:
+        sheet = book.add_worksheet("S")
+        sheet.write_column("A1", [1, 2, 3])
+        sheet.write_array_formula("B1:B3", "{=A1:A3*2}", None, 2)
+
+    name = desk.put("a.xlsx", make(build))
+    with pytest.raises(ToolError, match="part of the array formula in B1 that fills B1:B3"):
+        desk.edit(name, _set("B2", 1, "S"))
+    desk.edit(name, _set("A3", 10, "S"))
+    assert [desk.value(name, "S", f"B{r}", "cached") for r in (1, 2, 3)] == [2, 4, 20]
+
+
+def test_the_first_cell_of_a_shared_formula_can_be_overwritten(desk: Any, corpus: Any) -> None:
+    data = (corpus / "xlsx/poi--45544.xlsx").read_bytes()
+    name = desk.put("s.xlsx", data)
+    before = desk.book(name)
+    sheet, at = next(
+        (s, at)
+        for s in before.sheets
+        for at, cell in s.cells.items()
+        if cell.formula and f'ref="{_a1(at)}:' in _raw(desk, name, s)
+    )
+    desk.edit(name, _set(_a1(at), 5, sheet.name))
+    after = desk.book(name).sheet(sheet.name)
+    assert {a: c.formula for a, c in sheet.cells.items() if a != at} == {
+        a: c.formula for a, c in after.cells.items() if a != at
+    }
+
+
+def _a1(at: tuple[int, int]) -> str:
+    from envkit.office.workbook import show_address
+
+    return show_address(at)
+
+
+def _raw(desk: Any, name: str, sheet: Any) -> str:
+    index = [s.name for s in desk.book(name).sheets].index(sheet.name)
+    found = [v for k, v in desk.parts(name).items() if k.endswith(f"worksheets/sheet{index + 1}.xml")]
+    return found[0].decode() if found else ""
+
+
+def test_only_workbooks_of_today_are_edited(desk: Any, corpus: Any, plain: Callable[..., bytes]) -> None:
+    old = desk.put("old.xls", (corpus / "xls/poi--45720.xls").read_bytes())
+    with pytest.raises(ToolError, match="only those can be edited"):
+        desk.edit(old, _set("A1", 1))
+    with pytest.raises(ToolError, match="text file"):
+        desk.edit(desk.put("t.csv", b"a,b"), _set("A1", 1))
+    with pytest.raises(ToolError, match="there is no"):
+        desk.edit("/nope.xlsx", _set("A1", 1))
+    broken = desk.put("b.xlsx", plain([[1]])[:300])
+    with pytest.raises(Unreadable) as error:
+        desk.edit(broken, _set("A1", 1))
+    assert error.value.problem is Problem.CORRUPT
+    with pytest.raises(Unreadable) as error:
+        desk.edit(desk.put("e.xlsx", b""), _set("A1", 1))
+    assert error.value.problem is Problem.EMPTY
+
+
+def test_cells_one_by_one(desk: Any, book: str) -> None:
+    written = desk.write(book, "b2", "42")
+    assert (written.old_value, written.new_value, written.cell, written.tab_name) == ("10", "42", "B2", "Sheet1")
+    assert desk.value(book, "Sheet1", "B2") == 42 and desk.value(book, "Sheet1", "D2", "cached") == 62
+    desk.write(book, "F1", "007"), desk.write(book, "F2", "'42"), desk.write(book, "F3", "=B2*2")  # noqa: B018
+    assert [desk.value(book, "Sheet1", f"F{r}", "cached") for r in (1, 2, 3)] == ["007", "42", 84]
+    cleared = desk.clear(book, "B2")
+    assert (cleared.old_value, cleared.new_value) == ("42", "(empty)") and desk.value(book, "Sheet1", "B2") is None
+    again = desk.clear(book, "B2")
+    assert again.old_value == "(empty)"
+    assert desk.clear(book, "A2:A3").old_value == "2 filled cells"
+    for call in (desk.write, desk.clear):
+        arguments = ("A1", "x", 7) if call == desk.write else ("A1", 7)
+        with pytest.raises(ToolError, match="there is no tab 7"):
+            call(book, *arguments)
+    with pytest.raises(ToolError, match="not a cell address"):
+        desk.write(book, "first", "x")
+    with pytest.raises(Unreadable):
+        desk.clear(desk.put("bad.xlsx", b"nothing"), "A1")
+    with pytest.raises(Unreadable):
+        desk.write(desk.put("bad.xlsx", b"nothing"), "A1", "1")
