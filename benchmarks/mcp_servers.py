@@ -6,8 +6,8 @@ Ready means that every server has shaken hands and listed its tools. Memory is t
 processes, idle after that. Compared with one process for all apps, in a sandbox, are: one process per app of the same
 program, in a sandbox, whose imports are trimmed as much; and one process per app of the same program that imports the
 SDK as everybody does (`import mcp`), outside a sandbox, where its web stack is installed. The target is against the
-latter: at least 5 times sooner and 5 times less memory. As a guide, on an idle machine, at most 1.6 s and 150 MiB. Last,
-the tokens of the tool block in both modes.
+latter: at least 5 times sooner and 5 times less memory. As a guide, on an idle machine, at most 1.6 s and 150 MiB.
+Last, the tokens of the tool block in both modes.
 """
 
 from __future__ import annotations

@@ -101,6 +101,9 @@ class Context:
         parts = [part for part in plain.split("/") if part not in ("", ".")]
         if parts[:1] == ["filesystem"] and not os.path.lexists(self.filesystem / "filesystem"):
             parts = parts[1:]
+        sizes = [len(part.encode("utf-8", "replace")) for part in parts]
+        if any(size > 255 for size in sizes) or sum(sizes) > 4000:
+            raise ToolError(f"{_clip(text)} can't be a path: a name may have 255 bytes, a path 4,000")
         joined = os.path.join(self.filesystem, *parts)
         try:
             real = Path(os.path.realpath(joined))
@@ -110,8 +113,8 @@ class Context:
                     "/filesystem). What lies elsewhere can be copied there with a shell command"
                 )
             there = os.path.lexists(real)
-        except OSError as error:
-            raise ToolError(f"{_clip(text)} can't be a path: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise ToolError(f"{_clip(text)} can't be a path: {getattr(error, 'strerror', None) or error}") from error
         self.file = real
         if must_exist is True and not there:
             raise ToolError(f"there is no {self.shown(real)}{self._near(real)}")
