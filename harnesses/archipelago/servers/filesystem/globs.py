@@ -22,7 +22,8 @@ def matcher(pattern: str, folder: str) -> Callable[[str], bool]:
     """
     text = pattern.removeprefix("./")
     if text.startswith("/"):
-        for root in (folder.rstrip("/") + "/", "/filesystem" + folder.rstrip("/") + "/", "/filesystem/", "/"):
+        inner = folder.rstrip("/") + "/"
+        for root in (f"/filesystem{inner}", inner, "/filesystem/", "/"):
             if text.startswith(root):
                 text = text.removeprefix(root)
                 break
