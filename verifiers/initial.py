@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from envkit.office.problem import Problem, Unreadable
 from envkit.snapshot import ROOTS, Entry, Kind, Snapshot
 from envkit.verifiers.patterns import matches
-from envkit.verifiers.schema import CalendarCheck, ChatCheck, FileCheck, MailCheck, UnchangedCheck
+from envkit.verifiers.schema import CalendarCheck, ChangesCheck, ChatCheck, FileCheck, MailCheck, UnchangedCheck
 
 __all__ = ["Needs", "from_archive", "gather", "needs_of", "to_archive"]
 
@@ -53,7 +53,9 @@ def needs_of(checks: Iterable[Any]) -> Needs:
             case FileCheck() if check.unchanged or check.changed:
                 digests.append(check.path)
             case UnchangedCheck():
-                digests += check.paths
+                (contents if check.compare == "meaning" else digests).extend(check.paths)
+            case ChangesCheck():
+                contents.append(check.before or check.path)
             case _:
                 pass
         if isinstance(check, FileCheck) and check.same_as is not None:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from envkit.verifiers.diff.types import TYPES
 from envkit.verifiers.initial import gather, needs_of, to_archive
 from envkit.verifiers.kinds import JUDGES
 from envkit.verifiers.schema import Checks, load_checks
@@ -89,7 +90,9 @@ def _exists(module: str) -> bool:
 def modules() -> tuple[str, ...]:
     """The modules of ours that judging needs, sorted: what the entry point and the judges import, and their
     packages."""
-    todo, seen = [_ENTRY, *(module for module, _ in JUDGES.values())], {"envkit"}
+    # Differs and readers of types are named in a table, not imported.
+    named = (name.partition(":")[0] for kind in TYPES for name in (kind.reader, kind.differ))
+    todo, seen = [_ENTRY, *named, *(module for module, _ in JUDGES.values())], {"envkit"}
     while todo:
         module = todo.pop()
         if module in seen or not _exists(module):

@@ -22,11 +22,11 @@ abs_tol = 0.05
 is_formula = true
 ```
 
-Each kind is a class (`schema_files.py`, `schema_apps.py`, `schema_work.py`, `judge/schema.py`); its docstring is the
-reference of its keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1; 0 = for information),
-`gate` (a failed gate makes the reward 0), and what scoring methods ask (`values.BaseCheck`). Everything a check says
-must hold for it to pass. Unknown keys are errors with a suggestion and the line. Used by the checks verifier, by
-`envkit check` and by task packs.
+Each kind is a class (`schema_files.py`, `schema_workbook.py`, `schema_apps.py`, `schema_work.py`, `judge/schema.py`);
+its docstring is the reference of its keys. Every check has `id` (unique), `kind`, `description`, `weight` (default 1;
+0 = for information), `gate` (a failed gate makes the reward 0), and what scoring methods ask (`values.BaseCheck`).
+Everything a check says must hold for it to pass. Unknown keys are errors with a suggestion and the line. Used by the
+checks verifier, by `envkit check` and by task packs.
 """
 
 from __future__ import annotations
@@ -39,24 +39,21 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from envkit.failure import UserError, did_you_mean
 from envkit.verifiers.judge.schema import JudgeCheck
-from envkit.verifiers.schema_apps import CalendarCheck, ChatCheck, MailCheck, UnchangedCheck
+from envkit.verifiers.schema_apps import CalendarCheck, ChangesCheck, ChatCheck, MailCheck, UnchangedCheck
 from envkit.verifiers.schema_files import (
     AnswerCheck,
-    CellCheck,
+    CommentSpec,
     CsvCheck,
     DeckCheck,
     DocumentCheck,
     FileCheck,
-    InputChange,
     PdfCheck,
-    RangeCheck,
-    SheetCheck,
     StyledParagraph,
-    Survives,
     TableCell,
     TextCheck,
 )
 from envkit.verifiers.schema_work import ChartCheck, ScriptCheck, SeriesSpec, SqlCheck, ToolCallsCheck
+from envkit.verifiers.schema_workbook import CellCheck, InputChange, RangeCheck, SheetCheck, Survives
 from envkit.verifiers.scoring import OWN_METHODS
 from envkit.verifiers.scoring_methods import METHODS, score_with
 from envkit.verifiers.toml_lines import line_of
@@ -68,10 +65,12 @@ __all__ = [
     "BaseCheck",
     "CalendarCheck",
     "CellCheck",
+    "ChangesCheck",
     "ChartCheck",
     "ChatCheck",
     "Check",
     "Checks",
+    "CommentSpec",
     "CsvCheck",
     "DeckCheck",
     "DocumentCheck",
@@ -111,6 +110,7 @@ Check = Annotated[
     | ChatCheck
     | CalendarCheck
     | UnchangedCheck
+    | ChangesCheck
     | ChartCheck
     | SqlCheck
     | ToolCallsCheck

@@ -125,16 +125,66 @@ class CalendarCheck(TextualCheck):
 
 
 class UnchangedCheck(BaseCheck):
-    """Files that must be as they were at the start, byte for byte: nothing else was changed.
+    """Files that must be as they were at the start: nothing else was changed.
 
     Attributes:
         paths: Patterns, e.g. `["/filesystem/**"]`; files of the initial state that match must still be there,
             unchanged.
         except_: Written `except`: patterns that are left out.
         allow_new: New files that match are accepted. On by default.
+        compare: `bytes`; or `meaning`: a file that was saved anew without any change that `envkit diff` finds is
+            unchanged too.
     """
 
     kind: Literal["unchanged"]
     paths: tuple[TreePattern, ...] = Field(min_length=1)
     except_: tuple[TreePattern, ...] = Field(default=(), alias="except")
     allow_new: bool = True
+    compare: Literal["bytes", "meaning"] = "bytes"
+
+
+class ChangesCheck(BaseCheck):
+    """What changed inside a file since the start: what was asked for, and nothing else.
+
+    The file is compared with itself in the initial state as `envkit diff` does: by what it says and shows, so that
+    saving it anew, or with another program, changes nothing. Run `envkit diff` on two versions to see addresses and
+    kinds. A change is allowed when its address matches `where` (if given) and its kind matches `kinds` (if given);
+    every other change fails the check. With neither, no change is allowed.
+
+    Attributes:
+        path: The file, of the final state.
+        before: What it was at the start, where it was renamed or copied.
+        where: Patterns of addresses: `Summary!B*`, `slide 3*`, `§2 *`. Upper and lower case are alike.
+        kinds: Patterns of kinds: `cell.*`, `paragraph.text`.
+        ignore: Patterns of kinds that are not looked at: what the program at hand loses when it saves, say (`chart.*`).
+        must: Patterns of addresses; at each something must have changed.
+        max_changes: At most so many changes, allowed ones counted.
+        derived: Also look at values that only follow from other changes. Off by default.
+    """
+
+    kind: Literal["changes"]
+    path: TreePath
+    before: TreePath | None = None
+    where: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    must: tuple[str, ...] = ()
+    max_changes: int | None = Field(default=None, ge=0)
+    derived: bool = False
+
+    @model_validator(mode="after")
+    def _comparable(self) -> ChangesCheck:
+        for path in (self.path, self.before or self.path):
+            if path.rpartition(".")[2].lower() in _CONVERTED:
+                raise ValueError(f"{path!r} is of a type that only LibreOffice reads; it can't be compared by a check")
+        if self.before is not None and _suffix(self.before) != _suffix(self.path):
+            raise ValueError(f"{self.before!r} and {self.path!r} are of different types")
+        return self
+
+
+#: Types that are converted before they are read, which no confined child does.
+_CONVERTED = ("doc", "dot", "odt", "rtf", "ppt", "pps", "odp")
+
+
+def _suffix(path: str) -> str:
+    return path.rpartition(".")[2].lower()

@@ -27,6 +27,7 @@ JUDGES: dict[str, tuple[str, str]] = {
     "sql": ("envkit.verifiers.kinds.sql", "judge_sql"),
     "tool_calls": ("envkit.verifiers.kinds.work", "judge_tool_calls"),
     "file": ("envkit.verifiers.kinds.files", "judge_file"),
+    "changes": ("envkit.verifiers.kinds.changes", "judge_changes"),
     "unchanged": ("envkit.verifiers.kinds.files", "judge_unchanged"),
     "mail": ("envkit.verifiers.kinds.apps", "judge_mail"),
     "chat": ("envkit.verifiers.kinds.apps", "judge_chat"),

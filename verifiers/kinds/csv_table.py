@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from envkit.failure import did_you_mean
 from envkit.office.table import Table, read_table
-from envkit.verifiers.compare import misses_of_cell, number_matches, show, value_matches
+from envkit.verifiers.compare import misses_of_cell, number_matches, read_dates, show, value_matches
 from envkit.verifiers.judging import AgentFault, Context, Finding
-from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.kinds.tables import count_misses
 from envkit.verifiers.kinds.workbook import sequence_misses
 from envkit.verifiers.numbers import read_number
 from envkit.verifiers.phrases import Miss, fold
@@ -56,7 +58,37 @@ def judge_csv(check: CsvCheck, context: Context) -> Finding:
             misses += _sum_misses(check, [v for v in values if v], place)
         if check.values:
             misses += sequence_misses(check, values, place, typed=False)
+        misses += _order_misses(check, values, place)
     return Finding(misses, actual=actual, where=where)
+
+
+def _order_misses(check: CsvCheck, values: list[str], place: str) -> list[Miss]:
+    out: list[Miss] = []
+    if check.unique:
+        twice = next((v for n, v in enumerate(values) if fold(v) in {fold(w) for w in values[:n]}), None)
+        if twice is not None:
+            out.append(Miss("no value twice", twice, f"{place} holds {twice!r} more than once", place))
+    if check.sorted is not None:
+        keys = [_sort_key(value) for value in values]
+        wanted = sorted(keys, reverse=check.sorted == "descending")
+        wrong = next((n for n, (a, b) in enumerate(zip(keys, wanted, strict=True)) if a != b), None)
+        if wrong is not None:
+            text = f"{place} is not {check.sorted}: row {wrong + 2} holds {values[wrong]!r}"
+            out.append(Miss(f"{check.sorted} order", values[wrong], text, place))
+    return out
+
+
+def _sort_key(text: str) -> tuple[int, float, str]:
+    """Numbers before dates before texts; dates that may mean two days as the first of them."""
+    number = read_number(text)
+    if number is not None:
+        return 0, number, ""
+    dates = read_dates(text)
+    if dates:
+        day = dates[0]
+        moment = day if isinstance(day, dt.datetime) else dt.datetime(day.year, day.month, day.day)
+        return 1, (moment.replace(tzinfo=None) - dt.datetime.min).total_seconds(), ""
+    return 2, 0.0, fold(text)
 
 
 def _row(check: CsvCheck, table: Table, where: str) -> tuple[tuple[int, tuple[str, ...]] | None, list[Miss]]:

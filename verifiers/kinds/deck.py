@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from envkit.office.deck import Slide, read_deck
 from envkit.verifiers.judging import AgentFault, Context, Finding, text_misses
-from envkit.verifiers.kinds.document import ordered_misses, table_misses
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import fold
+from envkit.verifiers.kinds.tables import count_misses, ordered_misses, table_misses
+from envkit.verifiers.phrases import Miss, fold
 from envkit.verifiers.schema import DeckCheck
 
 __all__ = ["judge_deck"]
@@ -39,13 +38,25 @@ def judge_deck(check: DeckCheck, context: Context) -> Finding:
             text = "\n".join(s.title for s in chosen)
         case "notes":
             text, place = "\n".join(s.notes for s in chosen), f"{place} (notes)"
+        case "comments":
+            text, place = "\n".join(c.text for s in chosen for c in s.comments), f"{place} (comments)"
         case _:
             text = "\n".join(s.text for s in chosen)
     more, stated = text_misses(check, [text], place, None)
     misses += more
-    misses += ordered_misses(check.titles, [s.title for s in slides], False, "slide titled", where)
+    misses += ordered_misses(check.titles, [s.title for s in slides], check.titles_in_order, "slide titled", where)
     misses += table_misses(check.tables, [rows for s in chosen for rows in s.tables], place)
     misses += count_misses(sum(len(s.tables) for s in chosen), "tables", None, check.min_tables, None)
     misses += count_misses(sum(s.charts for s in chosen), "charts", None, check.min_charts, None)
     misses += count_misses(sum(s.pictures for s in chosen), "pictures", None, check.min_pictures, None)
+    for slide in chosen:
+        at = f"{where} slide {slide.number}"
+        misses += count_misses(len(slide.text.split()), "words on it", None, None, check.max_words, at)
+        if check.layout is not None and fold(slide.layout) != fold(check.layout):
+            misses.append(Miss(f"layout {check.layout!r}", slide.layout, f"{at} has the layout {slide.layout!r}", at))
+        bare = sum(shape.image is not None and not shape.alt.strip() for shape in slide.shapes)
+        if check.images_described and bare:
+            misses.append(
+                Miss("described pictures", f"{bare} without", f"{at}: {bare} pictures have no description", at)
+            )
     return Finding(misses, actual=stated or None, where=place)

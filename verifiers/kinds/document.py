@@ -1,66 +1,15 @@
-"""The judge of Word documents, and of cells in tables of documents and decks."""
+"""The judge of Word documents."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
-from envkit.office.document import Document, read_document
-from envkit.verifiers.compare import misses_of_cell
+from envkit.office.document import Comment, Document, read_document
 from envkit.verifiers.judging import Context, Finding, text_misses
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss, find_phrase, fold, normalise
-from envkit.verifiers.places import locate, place_text
-from envkit.verifiers.schema import DocumentCheck, TableCell
+from envkit.verifiers.kinds.tables import count_misses, ordered_misses, table_misses
+from envkit.verifiers.phrases import Miss, find_phrase, normalise
+from envkit.verifiers.schema import CommentSpec, DocumentCheck
 from envkit.verifiers.values import Alternatives
 
-__all__ = ["judge_document", "ordered_misses", "table_misses"]
-
-Rows = Sequence[Sequence[str]]
-
-
-def table_misses(cells: Sequence[TableCell], tables: Sequence[Rows], where: str) -> list[Miss]:
-    """What is amiss with cells that a check asks for: each is sought in the first table that has its labels."""
-    grids = [
-        {(r, c): text for r, row in enumerate(rows) for c, text in enumerate(row) if text.strip()} for rows in tables
-    ]
-    out: list[Miss] = []
-    for cell in cells:
-        for number, grid in enumerate(grids, start=1):
-            address = locate(grid, cell)
-            if address is not None:
-                place = f"{where} table {number} ({place_text(cell)})"
-                out += misses_of_cell(cell, grid.get(address), place, typed=False)
-                break
-        else:
-            label = place_text(cell)
-            out.append(Miss(f"a table with {label}", f"{len(grids)} tables", f"{where} has no table with {label}"))
-    return out
-
-
-def _unnumbered(heading: str) -> str:
-    return re.sub(r"^(?:\d+(?:\.\d+)*[.)]?|[ivxlc]+\.|[a-z][.)])\s+", "", fold(heading))
-
-
-def ordered_misses(
-    wanted: Sequence[Alternatives], found: Sequence[str], in_order: bool, what: str, where: str
-) -> list[Miss]:
-    """Which of the wanted headings or titles are not among those found, or not in order."""
-    have = [fold(f) for f in found]
-    plain = [_unnumbered(f) for f in found]
-    places: list[int] = []
-    out: list[Miss] = []
-    for entry in wanted:
-        spellings = [fold(s) for s in ((entry,) if isinstance(entry, str) else entry)]
-        at = next((i for i in range(len(have)) if have[i] in spellings or plain[i] in spellings), None)
-        if at is None:
-            shown = entry if isinstance(entry, str) else entry[0]
-            out.append(Miss(f"{what} {shown!r}", "; ".join(found)[:300], f"{where} has no {what} {shown!r}"))
-        else:
-            places.append(at)
-    if in_order and not out and places != sorted(places):
-        out.append(Miss(f"{what}s in order", "; ".join(found)[:300], f"the {what}s of {where} stand in another order"))
-    return out
+__all__ = ["judge_document"]
 
 
 def _text_within(document: Document, within: str) -> str:
@@ -104,4 +53,36 @@ def judge_document(check: DocumentCheck, context: Context) -> Finding:
     if check.tracked_changes is not None and tracked != check.tracked_changes:
         wanted_text = "tracked changes" if check.tracked_changes else "no tracked changes"
         misses.append(Miss(wanted_text, str(tracked), f"{where} must have {wanted_text}"))
+    for phrases, texts, what in ((check.inserted, document.insertions, "insertion"),
+                                 (check.deleted, document.deletions, "deletion")):  # fmt: skip
+        for phrase in phrases:
+            if not any(_says(text, phrase) for text in texts):
+                shown = "; ".join(texts)[:300] or "none"
+                misses.append(
+                    Miss(f"a tracked {what} of {phrase!r}", shown, f"{where}: no tracked {what} has {phrase!r}")
+                )
+    for comment in check.comments:
+        if not any(_is_comment(remark, comment) for remark in document.remarks):
+            told = ", ".join(f"{k} = {v!r}" for k, v in comment.model_dump(exclude_none=True).items())
+            shown = "; ".join(f"{r.author}: {r.text}" for r in document.remarks)[:300] or "no comments"
+            misses.append(Miss(f"a comment with {told}", shown, f"{where} has no comment with {told}"))
+    misses += count_misses(document.pictures, "pictures", None, check.min_images, None)
+    bare = sum(not image.alt.strip() for image in document.images)
+    if check.images_described and bare:
+        misses.append(
+            Miss("described pictures", f"{bare} without", f"{where}: {bare} pictures have no alternative text")
+        )
     return Finding(misses, actual=stated or None, where=where)
+
+
+def _says(text: str, phrase: Alternatives) -> bool:
+    plain = normalise(text)
+    return any(find_phrase(plain, spelling) >= 0 for spelling in ((phrase,) if isinstance(phrase, str) else phrase))
+
+
+def _is_comment(remark: Comment, wanted: CommentSpec) -> bool:
+    return (
+        (wanted.contains is None or _says(remark.text, wanted.contains))
+        and (wanted.anchor is None or _says(remark.anchor, wanted.anchor))
+        and (wanted.author is None or remark.author.strip().casefold() == wanted.author.strip().casefold())
+    )

@@ -16,7 +16,7 @@ from envkit.office.problem import Problem, Unreadable
 from envkit.office.table import decode_text, read_table
 from envkit.office.workbook import read_workbook
 from envkit.verifiers.judging import AgentFault, Context, Finding, ReferenceFault
-from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.kinds.tables import count_misses
 from envkit.verifiers.patterns import matches
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.schema import FileCheck, UnchangedCheck
@@ -117,8 +117,15 @@ def judge_unchanged(check: UnchangedCheck, context: Context) -> Finding:
         except AgentFault as fault:
             misses.append(Miss("unchanged", "gone or unreadable", str(fault), "/" + path))
             continue
+        found = "it was saved anew"
+        if not same and check.compare == "meaning":
+            # Imported when needed: most checks compare bytes.
+            from envkit.verifiers.kinds.changes import differences, told
+
+            changes = differences(context, path, path)
+            same, found = not changes, "; ".join(map(told, changes[:3]))
         if not same:
-            misses.append(Miss("unchanged", "changed", f"/{path} was changed", "/" + path))
+            misses.append(Miss("unchanged", found[:200], f"/{path} was changed: {found}"[:400], "/" + path))
     if not check.allow_new:
         known = set(before)
         for path in context.final.paths():

@@ -14,7 +14,7 @@ from typing import Any
 from envkit.office.problem import Problem, Unreadable
 from envkit.verifiers.compare import show, value_matches
 from envkit.verifiers.judging import AgentFault, Context, Finding
-from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.kinds.tables import count_misses
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.schema import SqlCheck
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from envkit.verifiers.judging import Call, Context, Finding, ReferenceFault
-from envkit.verifiers.kinds.texts import count_misses
+from envkit.verifiers.kinds.tables import count_misses
 from envkit.verifiers.phrases import Miss
 from envkit.verifiers.schema import ToolCallsCheck
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,8 @@ from envkit.failure import did_you_mean
 from envkit.office.workbook import (
     UNKNOWN,
     Address,
+    Cell,
+    CellStyle,
     ErrorValue,
     Sheet,
     Workbook,
@@ -20,8 +23,8 @@ from envkit.office.workbook import (
 from envkit.verifiers.compare import is_number, misses_of_cell, number_matches, show, value_matches
 from envkit.verifiers.judging import AgentFault, Context, Finding
 from envkit.verifiers.kinds.references import Areas, depends_on, parse_area
-from envkit.verifiers.kinds.texts import count_misses
-from envkit.verifiers.phrases import Miss, fold
+from envkit.verifiers.kinds.tables import count_misses
+from envkit.verifiers.phrases import Miss, find_phrase, fold, normalise
 from envkit.verifiers.places import find_labels, locate, place_text
 from envkit.verifiers.schema import CellCheck, InputChange, RangeCheck, SheetCheck
 
@@ -110,6 +113,8 @@ def judge_cell(check: CellCheck, context: Context) -> Finding:
     if check.visible:
         misses += _hidden_misses(sheet, address, where)
     misses += misses_of_cell(check, value, where, typed=True)
+    misses += _bound_misses(check, value, where)
+    misses += _look_misses(check, sheet, address, where)
     if check.is_formula is not None and check.is_formula != (formula is not None):
         wanted = "a formula" if check.is_formula else "a constant"
         found = formula if formula else f"the constant {show(value)}"
@@ -144,6 +149,54 @@ def _hidden_misses(sheet: Sheet, address: Address, where: str) -> list[Miss]:
     else:
         return []
     return [Miss("a visible cell", hidden, f"{where} must be visible, but {hidden}", where)]
+
+
+def _bound_misses(check: CellCheck | RangeCheck, value: Any, where: str) -> list[Miss]:
+    if check.min is None and check.max is None:
+        return []
+    wanted = " and ".join(
+        f"{word} {show(bound)}"
+        for word, bound in (("at least", check.min), ("at most", check.max))
+        if bound is not None
+    )
+    low, high = check.min if check.min is not None else -math.inf, check.max if check.max is not None else math.inf
+    if is_number(value) and low <= value <= high:
+        return []
+    return [Miss(wanted, show(value), f"{where} must be {wanted}, found {show(value)}", where)]
+
+
+def _format_misses(check: CellCheck | RangeCheck, cell: Cell | None, where: str) -> list[Miss]:
+    if check.format is None:
+        return []
+    found = cell.style.format_class if cell is not None else "an empty cell"
+    if found.casefold().startswith(check.format.casefold()):
+        return []
+    text = f"{where} must be formatted as {check.format}, it is formatted as {found}"
+    return [Miss(f"format {check.format}", found, text, where)]
+
+
+def _look_misses(check: CellCheck, sheet: Sheet, address: Address, where: str) -> list[Miss]:
+    cell = sheet.cells.get(address)
+    misses = _format_misses(check, cell, where)
+    style = cell.style if cell is not None else CellStyle()
+    if check.bold is not None and style.bold != check.bold:
+        wanted = "bold" if check.bold else "not bold"
+        misses.append(Miss(wanted, "bold" if style.bold else "not bold", f"{where} must be {wanted}", where))
+    for what, asked, found in (("fill", check.fill, style.fill), ("text colour", check.color, style.color)):
+        if asked is None:
+            continue
+        right = bool(found) if asked == "any" else not found if asked == "none" else found.upper() == asked.upper()
+        if not right:
+            text = f"the {what} of {where} must be {asked}, it is {found or 'none'}"
+            misses.append(Miss(f"{what} {asked}", found or "none", text, where))
+    if check.comment:
+        said = " ".join(" ".join([c.text, *c.replies]) for c in sheet.comments if c.at == address)
+        for phrase in check.comment:
+            spellings = (phrase,) if isinstance(phrase, str) else phrase
+            if not any(find_phrase(normalise(said), spelling) >= 0 for spelling in spellings):
+                text = f"no comment at {where} says {phrase!r}"
+                misses.append(Miss(f"a comment with {phrase!r}", said or "no comment", text, where))
+    return misses
 
 
 def _reference_misses(
@@ -221,6 +274,13 @@ def judge_range(check: RangeCheck, context: Context) -> Finding:
             at = _name(check.path, sheet, wrong[0]) if wrong else where
             found = show(wrong[1]) if wrong else "nothing"
             misses.append(Miss("numbers", found, f"{at} must be a number, found {found}", at))
+    for address, value in filled:
+        at = _name(check.path, sheet, address)
+        amiss = _bound_misses(check, value, at)
+        amiss += _format_misses(check, sheet.cells.get(address), at) if is_number(value) or check.all_numbers else []
+        if amiss:
+            misses += amiss
+            break
     if check.all_formulas:
         plain = next((a for a, _ in filled if sheet.cells[a].formula is None), None)
         if plain or not filled:
@@ -279,6 +339,14 @@ def judge_sheet(check: SheetCheck, context: Context) -> Finding:
     misses += count_misses(below, "rows", check.rows, check.min_rows, check.max_rows, where)
     formulas = sum(1 for cell in sheet.cells.values() if cell.formula is not None)
     misses += count_misses(formulas, "formulas", None, check.min_formulas, None, where)
+    for name in check.tables:
+        if not any(fold(table.name) == fold(name) for table in sheet.tables):
+            shown = ", ".join(table.name for table in sheet.tables) or "no tables"
+            misses.append(Miss(f"table {name!r}", shown, f"{where} has no table {name!r}", where))
+    place = book.sheets.index(sheet) + 1
+    if check.position is not None and place != check.position:
+        text = f"{where} is sheet {place}, must be sheet {check.position}"
+        misses.append(Miss(f"sheet {check.position}", str(place), text, where))
     if check.no_errors:
         with context.working_on(check.path):
             wrong = next((a for a in sheet.ordered if isinstance(book.value(sheet, a), ErrorValue)), None)
