@@ -260,18 +260,24 @@ class Book:
         conditional formats, sparklines, tables, charts. Returns how many were changed."""
         count = 0
         for entry in self.sheets:
-            if entry.kind == "worksheet" and needle.casefold() in self._raw(entry.part):
-                grid = self.grid(entry)
-                grid.unshare()
-                count += _rewrite(grid.root, change)
+            # What changes in the first of shared formulas changes in all of them.
+            if entry.kind == "worksheet":
+                count += self._rewrite_part(entry.part, change, needle)
         for part in self._formula_parts():
-            if needle.casefold() in self._raw(part):
-                count += _rewrite(self.parts.edit(part), change)
+            count += self._rewrite_part(part, change, needle)
         for element in self.name_list():
             if element.text:
                 new = change(element.text)
                 count += new != element.text
                 element.text = new
+        return count
+
+    def _rewrite_part(self, part: str, change: Callable[[str], str], needle: str) -> int:
+        if needle.casefold() not in self._raw(part):
+            return 0
+        count = _rewrite(self.parts.xml(part), change)
+        if count:
+            self.parts.edit(part)
         return count
 
     def _raw(self, part: str) -> str:

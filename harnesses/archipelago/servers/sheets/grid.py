@@ -383,23 +383,6 @@ class Grid:
                 for name in ("t", "si", "ref"):
                     formula.attrib.pop(name, None)
 
-    def unshare(self) -> None:
-        """Gives every cell of a shared formula its own text, so that texts can be rewritten one by one."""
-        origins: dict[str, tuple[str, Address]] = {}
-        for formula in self.data.iter(f"{MAIN}f"):
-            if formula.get("t") == "shared" and formula.text:
-                origins.setdefault(formula.get("si", ""), (formula.text, parse_address(formula.getparent().get("r"))))
-        for formula in self.data.iter(f"{MAIN}f"):
-            if formula.get("t") == "shared":
-                if not formula.text:
-                    found = origins.get(formula.get("si", ""))
-                    if found is None:
-                        continue
-                    at = parse_address(formula.getparent().get("r"))
-                    formula.text = shifted(found[0], at[0] - found[1][0], at[1] - found[1][1])
-                for name in ("t", "si", "ref"):
-                    formula.attrib.pop(name, None)
-
     def set_style(self, at: Address, style: int) -> None:
         cell = self.make_cell(at)
         if style:
@@ -432,6 +415,3 @@ class Grid:
             start = b + 1
         for a, b, own in sorted(pieces, key=lambda piece: piece[0]):
             etree.SubElement(columns, f"{MAIN}col", min=str(a), max=str(b), **own)
-
-    def address(self, column: int, row: int) -> str:
-        return f"{column_letters(column)}{row}"
