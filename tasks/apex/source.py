@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -132,8 +133,6 @@ def _library() -> Any:
 
 def _asked(call: Callable[[], Any], repository: str) -> Any:
     """A call of the hub's library with its errors in our words. A missing login and a gate look alike from outside."""
-    import httpx
-
     errors = import_module("huggingface_hub.errors")
     page = f"https://huggingface.co/datasets/{repository}"
     try:
@@ -145,11 +144,17 @@ def _asked(call: Callable[[], Any], repository: str) -> Any:
         ) from error
     except (errors.EntryNotFoundError, errors.RevisionNotFoundError) as error:
         raise UserError(f"{repository} has no such file or revision: {_short(error)}") from error
-    except (errors.HfHubHTTPError, httpx.HTTPError, OSError) as error:
+    except (errors.HfHubHTTPError, OSError, *_network_errors()) as error:
         raise UserError(
             f"the Hugging Face hub can't be reached, or refuses {repository}: {_short(error)}. Try again later, or "
             f"copy the dataset into a folder and name it in {DATA_VARIABLE}"
         ) from error
+
+
+def _network_errors() -> tuple[type[BaseException], ...]:
+    """The base errors of the HTTP libraries that versions of the hub's library use, of those that are loaded."""
+    known = (("httpx2", "HTTPError"), ("httpx", "HTTPError"), ("requests", "RequestException"))
+    return tuple(getattr(sys.modules[module], name) for module, name in known if module in sys.modules)
 
 
 def _short(error: BaseException) -> str:

@@ -58,7 +58,7 @@ def play(harness: str, answer: str, note: bool) -> tuple[float, dict[str, Any], 
 
 
 @pytest.mark.usefixtures("machine_home")
-@pytest.mark.parametrize("harness", ["opencode", "archipelago"])
+@pytest.mark.parametrize("harness", ["opencode", pytest.param("archipelago", marks=pytest.mark.slow)])
 async def test_an_episode_is_judged_line_by_line(
     harness: str, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
