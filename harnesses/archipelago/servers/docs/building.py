@@ -38,8 +38,8 @@ class Builder:
         notes: What should be told, such as rows that were filled.
     """
 
-    def __init__(self, edited: Edited, width: int) -> None:
-        """`width` is that of the text, in twentieths of a point."""
+    def __init__(self, edited: Edited, width: int, plain: str = "") -> None:
+        """`width` is that of the text, in twentieths of a point; `plain` names the style of paragraphs without one."""
         self.edited = edited
         self.width = width
         self.notes: list[str] = []
@@ -48,6 +48,8 @@ class Builder:
         self._styles = {(s.get(f"{W}type", ""), value(s, "name").lower()): s for s in styles}
         self._names = {kind: [value(s, "name") for s in styles if s.get(f"{W}type") == kind and value(s, "name")]
                        for kind in ("paragraph", "table")}  # fmt: skip
+        usual = self._styles.get(("paragraph", plain))
+        self._plain = None if usual is None else str(usual.get(f"{W}styleId"))
 
     def build(self, blocks: Sequence[Any], section: Any = None) -> list[Any]:
         """The elements of blocks. `section`: the `w:sectPr` that sections ended by a break take after."""
@@ -57,8 +59,8 @@ class Builder:
             where = f"content[{number}]"
             match block:
                 case Paragraph():
-                    out.append(self._paragraph(block.text, self._style("paragraph", block.style, where), block.bold,
-                                               block.italic))  # fmt: skip
+                    style = self._style("paragraph", block.style, where) or self._plain
+                    out.append(self._paragraph(block.text, style, block.bold, block.italic))
                 case Heading():
                     out.append(self._heading(block, where))
                 case BulletList() | NumberedList():
@@ -168,9 +170,8 @@ class Builder:
         return number
 
     def _abstract(self, root: Any, numbered: bool) -> str:
-        name = str(
-            max((int(a.get(f"{W}abstractNumId", "0")) for a in root.iterfind(f"{W}abstractNum")), default=-1) + 1
-        )
+        known = [int(a.get(f"{W}abstractNumId", "0")) for a in root.iterfind(f"{W}abstractNum")]
+        name = str(max(known, default=-1) + 1)
         level = element(
             "lvl", element("start", val=1), element("numFmt", val="decimal" if numbered else "bullet"),
             element("lvlText", val="%1." if numbered else "\u2022"), element("lvlJc", val="left"),
@@ -216,11 +217,10 @@ class Builder:
         properties.append(element("tblW", w=width, type="dxa"))
         if style is None:
             edges = ("top", "left", "bottom", "right", "insideH", "insideV")
-            properties.append(
-                element("tblBorders", *(element(e, val="single", sz=4, space=0, color="auto") for e in edges))
-            )
-        properties.append(element("tblLook", val="04A0" if block.header else "0480", firstRow=int(block.header), lastRow=0,
-                                  firstColumn=1, lastColumn=0, noHBand=0, noVBand=1))  # fmt: skip
+            drawn = [element(e, val="single", sz=4, space=0, color="auto") for e in edges]
+            properties.append(element("tblBorders", *drawn))
+        look: dict[str, Any] = {"firstRow": int(block.header), "lastRow": 0, "firstColumn": 1, "lastColumn": 0}
+        properties.append(element("tblLook", val="04A0" if block.header else "0480", **look, noHBand=0, noVBand=1))
         table = element("tbl", properties, element("tblGrid", *(element("gridCol", w=w) for w in each)))
         for number, row in enumerate(block.rows):
             heads = block.header and number == 0

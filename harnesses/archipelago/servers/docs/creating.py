@@ -51,8 +51,8 @@ def create_document(arguments: CreateDocument, context: Context) -> str:
     paragraphs = len(blocks) - tables
     sections = 1 + sum(isinstance(b, SectionBreak) for b in arguments.content)
     counted = f"body.p.0 to body.p.{paragraphs - 1}" if paragraphs > 1 else "body.p.0"
-    said = [f"{'Replaced' if existed else 'Created'} {context.shown(path)}: {paragraphs} paragraph{'s' * (paragraphs != 1)} "
-            f"({counted})"]  # fmt: skip
+    said = [f"{'Replaced' if existed else 'Created'} {context.shown(path)}: "]
+    said[0] += f"{paragraphs} paragraph{'s' * (paragraphs != 1)} ({counted})"
     said[0] += f", {tables} table{'s' * (tables != 1)}" if tables else ""
     said[0] += f", {sections} sections" if sections > 1 else ""
     said[0] += f", {len(data):,} bytes."

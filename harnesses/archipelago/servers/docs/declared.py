@@ -23,8 +23,9 @@ from envkit.harnesses.archipelago.servers.docs.blocks import (
 )
 
 __all__ = [
-    "APP", "AddImage", "AddText", "Comments", "CreateDocument", "DeleteDocument", "DeleteText", "DocsRequest", "EditText",
-    "Format", "HeaderFooter", "ModifyImage", "Overview", "PageMargins", "PageOrientation", "ReadContent", "ReadImage",
+    "APP", "AddImage", "AddText", "Comments", "CreateDocument", "DeleteDocument", "DeleteText", "DocsRequest",
+    "EditText", "Format", "HeaderFooter", "ModifyImage", "Overview", "PageMargins", "PageOrientation", "ReadContent",
+    "ReadImage",
 ]  # fmt: skip
 
 
@@ -94,9 +95,7 @@ class AddText(Arguments):
     file_path: str = Field(description=_FILE)
     identifier: str = Field(description=_IDENTIFIER)
     text: Text = Field(min_length=1, description="The text to add." + _BLANK_LINE)
-    position: Position = Field(
-        "end", description="start (or before): in front of what is there; end (or after): behind."
-    )
+    position: Position = Field("end", description="start (or before), or end (or after) of what is there.")
 
 
 class EditText(Arguments):
@@ -128,9 +127,7 @@ class AddImage(Arguments):
     file_path: str = Field(description=_FILE)
     image_path: str = Field(description="Path of the picture: png, jpg, gif, bmp, tiff or webp.")
     identifier: str = Field(description=_IDENTIFIER)
-    position: Position = Field(
-        "end", description="start (or before): in front of what is there; end (or after): behind."
-    )
+    position: Position = Field("end", description="start (or before), or end (or after) of what is there.")
     width: Inches | None = Field(None, description="In inches; with the height left out, in proportion.")
     height: Inches | None = Field(None, description="In inches; with the width left out, in proportion.")
 
@@ -323,7 +320,7 @@ _TOOLS = (
     ),
     _tool("delete_document", DeleteDocument, "creating:delete_document", "Delete a document.", writes=True),
     _tool("get_document_overview", Overview, "reading:get_document_overview",
-          "Headings with their identifiers, tables, images, sections, and counts of comments, tracked changes and more."),
+          "Headings with their identifiers, tables, images, sections; counts of comments, tracked changes and more."),
     _tool("read_document_content", ReadContent, "reading:read_document_content",
           "Read a document in reading order, each paragraph and table with its identifier: text, tracked changes, "
           "comments, links, text boxes, notes, images. docx, docm; doc, odt and rtf where LibreOffice is there.",

@@ -24,6 +24,7 @@ from envkit.harnesses.archipelago.servers.docs.words import groups, leaves, text
 
 __all__ = ["add_content_text", "delete_content_text", "edit_content_text", "quoted"]
 
+_LINKS = ("hyperlink", "fldSimple")
 _BLANK = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -53,7 +54,8 @@ def _added(writing: Writing, place: Place, text: str, at_end: bool) -> str:
             _need_text(place)
             insert(place.node, text, at_end, place.group.leaves)
             now = text_of(place.node)
-            return f"Added {quoted(text)} at the {'end' if at_end else 'start'} of {place.label}; the paragraph is now {quoted(now)}."
+            where = f"at the {'end' if at_end else 'start'} of {place.label}"
+            return f"Added {quoted(text)} {where}; the paragraph is now {quoted(now)}."
         case "cell" | "area":
             found = list(blocks_of(place.node))
             which = [b for b in found if not is_table(b)]
@@ -74,7 +76,8 @@ def _to_paragraph(edited: Edited, place: Place, text: str, at_end: bool) -> str:
     pieces = _BLANK.split(text)
     if len(pieces) == 1:
         insert(place.node, text, at_end)
-        return f"Added {quoted(text)} at the {'end' if at_end else 'start'} of {place.label}, which is now {quoted(text_of(place.node))}."
+        where = f"at the {'end' if at_end else 'start'} of {place.label}"
+        return f"Added {quoted(text)} {where}, which is now {quoted(text_of(place.node))}."
     if at_end:
         own, rest = pieces[0], [p for p in pieces[1:] if p]
     else:
@@ -111,7 +114,7 @@ _AREAS = ("body", "tc", "txbxContent", "hdr", "ftr", "footnote", "endnote", "com
 
 
 def _paragraphs(edited: Edited, anchor: Any, texts: Sequence[str], at_end: bool) -> list[Any]:
-    """New paragraphs beside a paragraph or table, laid out as their neighbour; behind a heading, as what follows one."""
+    """New paragraphs beside a paragraph or table, laid out as their neighbour; behind a heading, in its next style."""
     model = anchor if local(anchor) == "p" else None
     made = []
     for text in texts:
@@ -156,15 +159,10 @@ def _laid_out(edited: Edited, model: Any) -> tuple[Any, Any]:
     for item in own if own is not None else ():
         if local(item) not in ("sectPr", "pPrChange", "pageBreakBefore", "rPr", ""):
             copied.append(etree.fromstring(etree.tostring(item, with_tail=False)))
-    visible = (
-        [leaf.run for leaf in leaves(model) if leaf.run is not None and leaf.text.strip()] if model is not None else []
-    )
-    plain = [r for r in visible if not any(local(a) in ("hyperlink", "fldSimple") for a in r.iterancestors())]
-    look = (
-        copied_look(plain[-1].find(f"{W}rPr"))
-        if plain
-        else copied_look(own.find(f"{W}rPr") if own is not None else None)
-    )
+    runs = [leaf.run for leaf in leaves(model) if leaf.text.strip()] if model is not None else []
+    plain = [r for r in runs if r is not None and not any(local(a) in _LINKS for a in r.iterancestors())]
+    mark = own.find(f"{W}rPr") if own is not None else None
+    look = copied_look(plain[-1].find(f"{W}rPr") if plain else mark)
     return (copied if len(copied) else None), look
 
 
@@ -199,7 +197,8 @@ def edit_content_text(arguments: EditText, context: Context) -> str:
     if old == arguments.new_text:
         return f"{place.label} is {quoted(old)} already; nothing was changed."
     more = _edited(writing.edited, place, arguments.new_text)
-    said = f"Changed {place.label}: {quoted(old)} -> {quoted(_text_at(place) if place.kind != 'run' else arguments.new_text)}."
+    now = arguments.new_text if place.kind == "run" else _text_at(place)
+    said = f"Changed {place.label}: {quoted(old)} -> {quoted(now)}."
     if place.kind == "run":
         said += f" The paragraph is now {quoted(text_of(place.node))}; it has {len(groups(place.node))} runs."
     return f"{said}{more}{writing.save(place)}"
@@ -265,7 +264,7 @@ def _need_text(place: Place) -> None:
 
 def _need_plain(place: Place) -> None:
     if local(place.node) != "p":
-        raise ToolError(f"{place.label} is an equation, which can't be changed as text")
+        raise ToolError(f"{place.label} is an equation or a drawing, which can't be changed as text")
 
 
 # --- deleting
@@ -289,8 +288,8 @@ def _cleared(edited: Edited, place: Place, collapse: bool) -> str:
         old = place.group.text
         rewrite(place.node, "", place.group.leaves)
         return (
-            f"Deleted the text of {place.label}: {quoted(old)}. The paragraph is now {quoted(text_of(place.node))}; it has "
-            f"{len(groups(place.node))} runs."
+            f"Deleted the text of {place.label}: {quoted(old)}. The paragraph is now {quoted(text_of(place.node))}; "
+            f"it has {len(groups(place.node))} runs."
         )
     nodes = [place.node] if place.kind == "paragraph" else _all_paragraphs(place.node)
     old = "\n".join(text_of(n) for n in nodes)

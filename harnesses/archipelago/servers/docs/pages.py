@@ -86,8 +86,8 @@ def page_margins(arguments: PageMargins, context: Context) -> str:
     for first, second, whole, what in (("left", "right", width, "wide"), ("top", "bottom", height, "high")):
         if after[first] + after[second] >= whole:
             raise ToolError(
-                f"{first} {after[first] / 1440:.2f} and {second} {after[second] / 1440:.2f} leave no room for text: the page "
-                f"is {whole / 1440:.2f} in {what}"
+                f"{first} {after[first] / 1440:.2f} and {second} {after[second] / 1440:.2f} leave no room for text: "
+                f"the page is {whole / 1440:.2f} in {what}"
             )
     held = child(section, "pgMar", SECTPR_ORDER)
     for side in _SIDES:
@@ -108,7 +108,7 @@ def page_orientation(arguments: PageOrientation, context: Context) -> str:
             raise ToolError("action read does not take orientation; use action set")
         reading = for_reading(context, arguments.file_path)
         width, height = _size(section_at(reading.edited, index))
-        return f"Section {index} of {reading.shown} is {_named(width, height)}: {width / 1440:.2f} x {height / 1440:.2f} in."
+        return f"Section {index} of {reading.shown} is {_named(width, height)}: {_inches(width, height)}."
     if arguments.orientation is None:
         raise ToolError("action set takes orientation: portrait or landscape")
     writing = for_writing(context, arguments.file_path)
@@ -116,9 +116,7 @@ def page_orientation(arguments: PageOrientation, context: Context) -> str:
     width, height = _size(section)
     before = _named(width, height)
     if before == arguments.orientation and section.find(f"{W}pgSz") is not None:
-        return (
-            f"Section {index} is {before} already ({width / 1440:.2f} x {height / 1440:.2f} in); nothing was changed."
-        )
+        return f"Section {index} is {before} already ({_inches(width, height)}); nothing was changed."
     wide, high = (max(width, height), min(width, height))
     if arguments.orientation == "portrait":
         wide, high = high, wide
@@ -131,10 +129,14 @@ def page_orientation(arguments: PageOrientation, context: Context) -> str:
         held.attrib.pop(f"{W}orient", None)
     writing.edited.changed(writing.edited.main)
     return (
-        f"Section {index} is {arguments.orientation} now: {width / 1440:.2f} x {height / 1440:.2f} in ({before}) -> "
-        f"{wide / 1440:.2f} x {high / 1440:.2f} in. Its margins are as before.{writing.save()}"
+        f"Section {index} is {arguments.orientation} now: {_inches(width, height)} ({before}) -> "
+        f"{_inches(wide, high)}. Its margins are as before.{writing.save()}"
     )
 
 
 def _named(width: int, height: int) -> str:
     return "landscape" if width > height else "portrait"
+
+
+def _inches(width: int, height: int) -> str:
+    return f"{width / 1440:.2f} x {height / 1440:.2f} in"

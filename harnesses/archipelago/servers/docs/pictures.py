@@ -12,7 +12,7 @@ from envkit.harnesses.archipelago.servers.app import Context, Image, ToolError
 from envkit.harnesses.archipelago.servers.docs.declared import AddImage, ModifyImage
 from envkit.harnesses.archipelago.servers.docs.drawn import Drawn, drawn_in, pictures
 from envkit.harnesses.archipelago.servers.docs.edited import Edited
-from envkit.harnesses.archipelago.servers.docs.names import PIC, WP, A, R, W, element, local
+from envkit.harnesses.archipelago.servers.docs.names import PIC, WP, A, R, V, W, element, local
 from envkit.harnesses.archipelago.servers.docs.opened import for_writing
 from envkit.harnesses.archipelago.servers.docs.pages import section_at, text_width
 from envkit.harnesses.archipelago.servers.docs.places import Place, blocks_of, sections_of
@@ -45,7 +45,11 @@ def _opened(data: bytes, what: str) -> Any:
         if data[:4] == b"\xd7\xcd\xc6\x9a" or data[40:44] == b" EMF":
             kind = "a Windows metafile (emf, wmf), which is not read"
         raise ToolError(f"{what} is {kind}; png, jpg, gif, bmp, tiff and webp are") from error
-    except (OSError, ValueError, SyntaxError, EOFError, Pillow.DecompressionBombError) as error:
+    except OSError as error:
+        if image.format in ("WMF", "EMF"):
+            raise ToolError(f"{what} is a Windows metafile ({image.format.lower()}), which is not read") from error
+        raise ToolError(f"{what} is broken: {error}") from error
+    except (ValueError, SyntaxError, EOFError, Pillow.DecompressionBombError) as error:
         raise ToolError(f"{what} is broken: {error}") from error
     return image
 
@@ -53,12 +57,8 @@ def _opened(data: bytes, what: str) -> Any:
 def shown_image(data: bytes, part: str, annotation: str) -> Image:
     """A picture for the model: PNG or JPEG, no side longer than 2,000 pixels."""
     image = _opened(data, f"the picture {annotation} ({part.rpartition('/')[2]})")
-    if (
-        image.format in ("PNG", "JPEG", "GIF")
-        and max(image.size) <= _MAX_SIDE
-        and image.mode != "CMYK"
-        and len(data) < 4 << 20
-    ):
+    small = max(image.size) <= _MAX_SIDE and len(data) < 4 << 20
+    if small and image.format in ("PNG", "JPEG", "GIF") and image.mode != "CMYK":
         return Image(data, _KEPT[image.format][1])
     if max(image.size) > _MAX_SIDE:
         image = image if image.mode in ("L", "RGB", "RGBA") else image.convert("RGBA")
@@ -120,16 +120,14 @@ def add_image(arguments: AddImage, context: Context) -> str:
 
 def _new(data: bytes, shown: str) -> _New:
     image = _opened(data, shown)
-    dpi = image.info.get("dpi", (96.0, 96.0))
-    dpi = (
-        tuple(float(d) if float(d) >= 10 else 96.0 for d in dpi)
-        if isinstance(dpi, tuple) and len(dpi) == 2
-        else (96.0, 96.0)
-    )
+    given = image.info.get("dpi")
+    dpi = (96.0, 96.0)
+    if isinstance(given, tuple) and len(given) == 2 and all(float(d) >= 10 for d in given):
+        dpi = (float(given[0]), float(given[1]))
     if image.format in _KEPT:
         ending, mime = _KEPT[image.format]
-        return _New(data, ending, mime, image.width, image.height, (dpi[0], dpi[1]))
-    return _New(_saved(image.convert("RGBA"), "PNG"), "png", "image/png", image.width, image.height, (dpi[0], dpi[1]))
+        return _New(data, ending, mime, image.width, image.height, dpi)
+    return _New(_saved(image.convert("RGBA"), "PNG"), "png", "image/png", image.width, image.height, dpi)
 
 
 def _paragraph(place: Place, at_end: bool) -> tuple[Any, str]:
@@ -269,11 +267,8 @@ def _changed(image: Any, arguments: ModifyImage) -> Any:
     match arguments.operation:
         case "rotate":
             turn = (arguments.rotation or 0) % 360
-            quarter = {
-                90: Pillow.Transpose.ROTATE_270,
-                180: Pillow.Transpose.ROTATE_180,
-                270: Pillow.Transpose.ROTATE_90,
-            }
+            way = Pillow.Transpose
+            quarter = {90: way.ROTATE_270, 180: way.ROTATE_180, 270: way.ROTATE_90}
             if turn == 0:
                 return image.copy()
             if turn in quarter:
@@ -284,16 +279,11 @@ def _changed(image: Any, arguments: ModifyImage) -> Any:
                 return base.rotate(-turn, Pillow.Resampling.BICUBIC, expand=True, fillcolor=white)
             return image.convert("RGBA").rotate(-turn, Pillow.Resampling.BICUBIC, expand=True)
         case "flip":
-            way = (
-                Pillow.Transpose.FLIP_LEFT_RIGHT if arguments.flip == "horizontal" else Pillow.Transpose.FLIP_TOP_BOTTOM
-            )
-            return image.transpose(way)
+            across = arguments.flip == "horizontal"
+            return image.transpose(Pillow.Transpose.FLIP_LEFT_RIGHT if across else Pillow.Transpose.FLIP_TOP_BOTTOM)
     # Of a transparent picture, the colours alone.
-    alpha = (
-        image.convert("RGBA").getchannel("A")
-        if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-        else None
-    )
+    see_through = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    alpha = image.convert("RGBA").getchannel("A") if see_through else None
     plain = image if image.mode in ("L", "RGB") else image.convert("RGB")
     if arguments.operation == "brightness":
         plain = ImageEnhance.Brightness(plain).enhance(arguments.brightness or 1.0)
@@ -338,7 +328,7 @@ def _follow_fallback(drawn: Drawn, relation: str) -> None:
     for outer in drawn.node.iterancestors():
         if not str(outer.tag).endswith("}AlternateContent"):
             continue
-        for node in outer.iter(f"{{{'urn:schemas-microsoft-com:vml'}}}imagedata"):
+        for node in outer.iter(f"{V}imagedata"):
             node.set(f"{R}id", relation)
 
 
@@ -348,7 +338,7 @@ def _drop_svg(edited: Edited, drawn: Drawn) -> None:
         extension = node.getparent()
         extension.getparent().remove(extension)
         edited.notes.append(
-            "It was also kept as an SVG drawing, which programs preferred to show; that is not used any more."
+            "It was kept as an SVG drawing too, which programs preferred to show; that is not used now."
         )
 
 

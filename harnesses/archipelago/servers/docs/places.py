@@ -3,12 +3,12 @@
     body.p.N                    the N-th paragraph of the body (from 0; those in tables are counted in their cell)
     body.p.N.r.M                its M-th stretch of one look
     body.tbl.T                  the T-th table; .r.R its row; .c.C its cell in grid column C; .p.N a paragraph of that
-    body.p.N.box.K              the K-th text box anchored in a paragraph, a place for paragraphs and tables like the body
+    body.p.N.box.K              the K-th text box anchored in a paragraph; what it holds is named as in the body
     header.s.S, footer.s.S      what shows in section S (its own or inherited); .first and .even for those pages
     footnote.N, endnote.N       notes in the order of their references, from 1
 
-Order and counting are those of `envkit.office.document`, so that reading can show an identifier beside each block of the
-model, and every tool that writes takes them.
+Order and counting are those of `envkit.office.document`, so that reading can show an identifier beside each block
+of the model, and every tool that writes takes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.docs.edited import Edited
-from envkit.harnesses.archipelago.servers.docs.names import MC, R, W, local
+from envkit.harnesses.archipelago.servers.docs.names import MC, R, V, W, local
 from envkit.harnesses.archipelago.servers.docs.words import Group, groups
 from envkit.office.document.pieces import children, children_through, grid_span
 
@@ -29,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_TEXTPATH = f"{V}textpath"
 _PROPERTIES = (
     "sectPr", "tblPr", "tblGrid", "tblPrEx", "tcPr", "trPr", "sdtPr", "sdtEndPr", "pPr", "rPr", "customXmlPr",
 )  # fmt: skip
@@ -76,7 +77,10 @@ class Place:
 
 
 def blocks_of(node: Any) -> Iterator[Any]:
-    """Paragraphs and tables below an element, in reading order, through content controls and tracked insertions."""
+    """Paragraphs and tables below an element, in reading order, through content controls and tracked insertions. Of
+    letters drawn as a picture, these themselves: they read as a paragraph."""
+    if node.tag == _TEXTPATH:
+        yield node
     for item in children(node):
         tag = local(item)
         if tag in ("p", "tbl") or item.tag == f"{_M}oMathPara":
@@ -113,13 +117,13 @@ def grid_of(table: Any) -> list[tuple[Any, list[Cell]]]:
 
 
 def boxes_of(paragraph: Any) -> list[Any]:
-    """The contents of the text boxes anchored in a paragraph."""
+    """The contents of the text boxes anchored in a paragraph, and letters drawn as a picture (WordArt)."""
     out: list[Any] = []
 
     def walk(node: Any, depth: int) -> None:
         for item in children(node):
             tag = local(item)
-            if tag == "txbxContent":
+            if tag == "txbxContent" or (item.tag == _TEXTPATH and (item.get("string") or "").strip()):
                 out.append(item)
             elif tag not in _PROPERTIES and depth < 60:
                 walk(item, depth + 1)
@@ -182,9 +186,7 @@ class Places:
             return self._side(identifier, first, rest)
         if first in ("footnote", "endnote"):
             return self._note(identifier, first, rest)
-        raise ToolError(
-            f"{identifier!r} is no identifier: they look like {_SYNTAX}, as read_document_content shows them"
-        )
+        raise ToolError(f"{identifier!r} is no identifier; read_document_content shows them: {_SYNTAX}")
 
     def _side(self, identifier: str, side: str, steps: list[str]) -> tuple[Place, list[str]]:
         if steps[:1] == ["s"]:

@@ -1,4 +1,4 @@
-"""Reading a document for the model: every block in reading order beside its identifier, pages of some 40,000 characters.
+"""Reading a document for the model: every block in reading order beside its identifier, in pages of 40,000 characters.
 
 The content comes from the model of `envkit.office.document`; identifiers from walking its XML in the same order. A line
 shows the text as it is with all tracked changes accepted, which is what edit_content_text compares with; what else a
@@ -282,13 +282,11 @@ def read_document_content(arguments: ReadContent, context: Context) -> str:
     reading = for_reading(context, arguments.file_path)
     pages = paged(Listing(reading).lines())
     index = arguments.page_index
+    count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
     if not 0 <= index < len(pages):
         last = f"0 to {len(pages) - 1}" if len(pages) > 1 else "0"
-        raise ToolError(f"{reading.shown} has {len(pages)} page{'s' * (len(pages) != 1)} of text: page_index is {last}, "
-                        f"found {index}")  # fmt: skip
-    head = (
-        f"{reading.shown}: page_index {index} of {len(pages)} page{'s' * (len(pages) != 1)} (total_pages={len(pages)}"
-    )
+        raise ToolError(f"{reading.shown} has {count} of text: page_index is {last}, found {index}")
+    head = f"{reading.shown}: page_index {index} of {count} (total_pages={len(pages)}"
     head += f", some {PAGE:,} characters each)"
     if index + 1 < len(pages):
         head += f"; go on with page_index={index + 1}"
@@ -311,8 +309,8 @@ def get_document_overview(arguments: Overview, context: Context) -> str:
     changes = f"{len(model.insertions)} insertions, {len(model.deletions)} deletions"
     out.append(
         f"Paragraphs: {len(model.paragraphs)}; words: {words:,}; tables: {len(model.tables)}; images: "
-        f"{len(listing.pictures)}; comments: {len(model.remarks)}; tracked changes: {changes}; notes: {len(model.notes)}; "
-        f"content controls: {len(model.controls)}; sections: {len(model.sections)}"
+        f"{len(listing.pictures)}; comments: {len(model.remarks)}; tracked changes: {changes}; notes: "
+        f"{len(model.notes)}; content controls: {len(model.controls)}; sections: {len(model.sections)}"
     )
     if model.protection:
         out.append(f"Protected: people may only change it as {model.protection!r} allows.")

@@ -79,10 +79,8 @@ def _add(writing: Writing, arguments: Comments, context: Context) -> str:
     root = edited.xml(part)
     known = [i for c in root.iterfind(f"{W}comment") if (i := c.get(f"{W}id", "")).isdecimal()]
     number = max((int(i) for i in known), default=-1) + 1
-    used = {
-        int(i) for m in _MARKS for e in edited.xml(edited.main).iter(W + m) if (i := e.get(f"{W}id", "")).isdecimal()
-    }
-    number = max([number, *(u + 1 for u in used)])
+    marks = [e.get(f"{W}id", "") for m in _MARKS for e in edited.xml(edited.main).iter(W + m)]
+    number = max([number, *(int(i) + 1 for i in marks if i.isdecimal())])
     author = (arguments.author or "").strip()
     about = _anchor(place, number)
     now = context.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -130,9 +128,8 @@ def _anchor(place: Place, number: int) -> str:
     if place.kind == "paragraph":
         nodes = [place.node]
     else:
-        nodes = (
-            [p for _, p in paragraphs_below(place.node, "x")] if place.kind in ("cell", "area") else _of_table(place)
-        )
+        area = place.kind in ("cell", "area")
+        nodes = [p for _, p in paragraphs_below(place.node, "x")] if area else _of_table(place)
     nodes = [n for n in nodes if local(n) == "p"]
     if not nodes:
         raise ToolError(f"{place.label} has no paragraph that a comment could be about")

@@ -12,7 +12,7 @@ from typing import Any
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.docs.edited import Edited
 from envkit.harnesses.archipelago.servers.docs.names import PPR_ORDER, W, element, local, placed
-from envkit.harnesses.archipelago.servers.docs.places import Place, blocks_of, grid_of, is_table
+from envkit.harnesses.archipelago.servers.docs.places import Cell, Place, blocks_of, grid_of, is_table
 from envkit.harnesses.archipelago.servers.docs.remarks import drop_comments
 from envkit.harnesses.archipelago.servers.docs.words import groups, text_of
 
@@ -39,8 +39,8 @@ def removed(edited: Edited, place: Place) -> str:
             return _row(edited, place)
         case "cell":
             raise ToolError(
-                f"{place.label} is a cell, which can't be deleted by itself: clear it with scope content, or delete its "
-                f"row {place.area}.r.{place.label.rsplit('.', 3)[1]}"
+                f"{place.label} is a cell, which can't be deleted by itself: clear it with scope content, or delete "
+                f"its row {place.area}.r.{place.label.rsplit('.', 3)[1]}"
             )
     raise ToolError(f"{place.label} can't be deleted as a whole: name its paragraphs and tables one by one")
 
@@ -104,13 +104,13 @@ def _table(edited: Edited, place: Place) -> str:
     if between:
         raise ToolError(f"{place.label} stands between two tables, which would become one without it")
     rows = grid_of(place.node)
-    first = (
-        " | ".join(" ".join(text_of(b) for b in blocks_of(c.node) if not is_table(b)) for c in rows[0][1])
-        if rows
-        else ""
-    )
+    first = " | ".join(_texts(rows[0][1])) if rows else ""
     gone = _taken_out(edited, place.node)
     return _told(place, f"Deleted {place.label} with its {len(rows)} rows (first row: {first[:200]!r}).", gone, "tbl")
+
+
+def _texts(cells: list[Cell]) -> list[str]:
+    return [" ".join(text_of(b) for b in blocks_of(c.node) if not is_table(b)) for c in cells]
 
 
 def _row(edited: Edited, place: Place) -> str:
@@ -120,7 +120,7 @@ def _row(edited: Edited, place: Place) -> str:
         raise ToolError(f"{place.label} is the only row of {place.area}: delete the table, {place.area}")
     _whole_fields(place.node, place.label)
     number = place.number
-    texts = [" ".join(text_of(b) for b in blocks_of(c.node) if not is_table(b)) for c in rows[number][1]]
+    texts = _texts(rows[number][1])
     if number + 1 < len(rows):
         # Cells merged downwards begin in the next row now.
         for cell in rows[number + 1][1]:
@@ -134,7 +134,7 @@ def _row(edited: Edited, place: Place) -> str:
                 else:
                     merge.getparent().remove(merge)
     gone = _taken_out(edited, place.node)
-    return _told(place, f"Deleted row {place.label}: {' | '.join(texts)!r}.", gone, "r", table)
+    return _told(place, f"Deleted row {place.label}: {' | '.join(texts)!r}.", gone, "r")
 
 
 # --- what is around
@@ -158,9 +158,8 @@ def _needs_paragraph(holder: Any) -> bool:
 
 def _what(holder: Any) -> str:
     area = holder if local(holder) in _AREAS else next(a for a in holder.iterancestors() if local(a) in _AREAS)
-    return {"tc": "a cell", "txbxContent": "a text box", "hdr": "a header", "ftr": "a footer"}.get(
-        local(area), "a note"
-    )
+    names = {"tc": "a cell", "txbxContent": "a text box", "hdr": "a header", "ftr": "a footer"}
+    return names.get(local(area), "a note")
 
 
 def _whole_fields(node: Any, label: str) -> None:
@@ -213,11 +212,9 @@ def _taken_out(edited: Edited, node: Any) -> list[str]:
     return drop_comments(edited, comments) if comments else []
 
 
-def _told(place: Place, said: str, gone: list[str], step: str, table: Any = None) -> str:
+def _told(place: Place, said: str, gone: list[str], step: str) -> str:
     if gone:
         said += f" With it went comment{'s' * (len(gone) != 1)} {', '.join(gone)}."
     number = place.number
     holder = place.area
-    return (
-        f"{said} What was {holder}.{step}.{number + 1} is now {holder}.{step}.{number}, and so on for those below it."
-    )
+    return f"{said} What was {holder}.{step}.{number + 1} is now {holder}.{step}.{number}, and so on below it."

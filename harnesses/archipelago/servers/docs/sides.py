@@ -14,7 +14,7 @@ from envkit.harnesses.archipelago.servers.docs.edited import Edited
 from envkit.harnesses.archipelago.servers.docs.names import R, W, element, is_on
 from envkit.harnesses.archipelago.servers.docs.opened import Writing, for_reading, for_writing
 from envkit.harnesses.archipelago.servers.docs.pages import section_at, text_width
-from envkit.harnesses.archipelago.servers.docs.places import blocks_of, is_table, side_part
+from envkit.harnesses.archipelago.servers.docs.places import blocks_of, is_table, sections_of, side_part
 from envkit.harnesses.archipelago.servers.docs.reading import Listing
 from envkit.harnesses.archipelago.servers.docs.words import text_of
 
@@ -33,7 +33,7 @@ def header_footer(arguments: HeaderFooter, context: Context) -> str:
     if action == "read":
         return _read(arguments, context)
     if action == "set" and not arguments.content:
-        raise ToolError('action set takes content: at least one block, such as {"type": "paragraph", "text": "Draft"}')
+        raise ToolError('action set takes content: blocks such as {"type": "paragraph", "text": "Draft"}')
     if action == "link" and arguments.link_to_previous is None:
         raise ToolError("action link takes link_to_previous: true or false")
     writing = for_writing(context, arguments.file_path)
@@ -41,11 +41,13 @@ def header_footer(arguments: HeaderFooter, context: Context) -> str:
     if action == "link":
         return _link(writing, side, index, section, bool(arguments.link_to_previous))
     before = _text(writing.edited, side, index)
+    if action == "clear" and side_part(writing.edited, side, index)[0] is None:
+        return f"Section {index} has no {side}; nothing was changed."
     part, told = _own_part(writing.edited, side, index, section, copied=False)
     root = writing.edited.xml(part)
     made = []
     if action == "set":
-        builder = Builder(writing.edited, text_width(section))
+        builder = Builder(writing.edited, text_width(section), plain=side)
         made = builder.build(arguments.content or [])
         writing.edited.notes += builder.notes
     if not made or made[-1].tag == f"{W}tbl":
@@ -133,7 +135,8 @@ def _own_part(edited: Edited, side: str, index: int, section: Any, *, copied: bo
         section.insert(0, reference)
     reference.set(f"{R}id", relation)
     edited.changed(edited.main)
-    following = " Sections after it that are linked to it show the same." if part is None or owner != index else ""
+    later = index + 1 < len(sections_of(edited)) and side_part(edited, side, index + 1) == (name, index)
+    following = " Sections after it that are linked to it show the same." if later else ""
     return name, following
 
 
@@ -177,6 +180,6 @@ def _link(writing: Writing, side: str, index: int, section: Any, link: bool) -> 
         return f"The {side} of section {index} is its own already; nothing was changed."
     _, told = _own_part(edited, side, index, section, copied=True)
     return (
-        f"The {side} of section {index} is its own now, a copy of what showed before: {_text(edited, side, index)!r}.{told}"
-        f"{writing.save()}"
+        f"The {side} of section {index} is its own now, a copy of what showed before: "
+        f"{_text(edited, side, index)!r}.{told}{writing.save()}"
     )

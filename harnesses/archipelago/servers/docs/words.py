@@ -1,8 +1,8 @@
 """The text of a paragraph, letter by letter, with the elements that show it.
 
-`leaves` are the pieces that show as text, in the order and by the rules of `envkit.office.document`: through hyperlinks,
-fields, tracked insertions, content controls and smart tags; what is tracked as deleted is no text. `groups` are its runs
-as identifiers number them (`r.M`). Used by reading, and by `rewriting.py`, which changes it.
+`leaves` are the pieces that show as text, in the order and by the rules of `envkit.office.document`: through links,
+fields, tracked insertions, content controls and smart tags; what is tracked as deleted is no text. `groups` are its
+runs as identifiers number them (`r.M`). Used by reading, and by `rewriting.py`, which changes it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ __all__ = ["Group", "Leaf", "groups", "leaves", "marks", "shown", "text_of"]
 
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _HIDDEN = ("del", "moveFrom")
-_SKIPPED = ("pPr", "rPr", "sdtPr", "sdtEndPr", "customXmlPr", "softHyphen", "lastRenderedPageBreak", "annotationRef",
-            "footnoteRef", "endnoteRef", "footnoteReference", "endnoteReference", "commentReference", "sectPr")  # fmt: skip
+_SKIPPED = (
+    "pPr", "rPr", "sdtPr", "sdtEndPr", "customXmlPr", "softHyphen", "lastRenderedPageBreak", "annotationRef",
+    "footnoteRef", "endnoteRef", "footnoteReference", "endnoteReference", "commentReference", "sectPr",
+)  # fmt: skip
 _DRAWN = ("drawing", "pict", "object")
 _MAX_DEPTH = 60
 
@@ -75,7 +77,9 @@ class _Walk:
 
     def __init__(self) -> None:
         self.found: list[Leaf | tuple[Any, Any, tuple[Any, ...]]] = []
+        #: Of each open field: its instruction, whether its result has begun, whether it is tracked as deleted.
         self.fields: list[list[Any]] = []
+        self.hidden = 0
 
     def inline(self, node: Any, wrappers: tuple[Any, ...], depth: int = 0) -> None:
         if depth > _MAX_DEPTH:
@@ -84,10 +88,14 @@ class _Walk:
             tag = local(item)
             if tag == "r":
                 self.content(item, item, wrappers, depth)
-            elif tag in _HIDDEN or tag in _SKIPPED:
+            elif tag in _SKIPPED:
                 continue
+            elif tag in _HIDDEN:
+                self.hidden += 1
+                self.inline(item, (*wrappers, item), depth + 1)
+                self.hidden -= 1
             elif tag == "fldSimple":
-                self.fields.append([str(item.get(f"{W}instr", "")), True])
+                self.fields.append([str(item.get(f"{W}instr", "")), True, False])
                 self.inline(item, (*wrappers, item), depth + 1)
                 self.fields.pop()
             elif item.tag == f"{_M}oMath":
@@ -121,7 +129,8 @@ class _Walk:
                 case "fldChar":
                     self.turn(item)
                 case tag if tag in _DRAWN:
-                    self.found.append((item, run, wrappers))
+                    if not self.hidden:
+                        self.found.append((item, run, wrappers))
                 case tag if tag in _SKIPPED:
                     pass
                 case _:
@@ -130,16 +139,16 @@ class _Walk:
     def turn(self, item: Any) -> None:
         match item.get(f"{W}fldCharType"):
             case "begin":
-                self.fields.append(["", False])
+                self.fields.append(["", False, bool(self.hidden)])
             case "separate" if self.fields:
                 self.fields[-1][1] = True
             case "end" if self.fields:
                 self.fields.pop()
 
     def add(self, item: Any, run: Any, text: str, wrappers: tuple[Any, ...], fixed: bool = False) -> None:
-        if not all(shown for _, shown in self.fields):
+        if self.hidden or any(gone or not begun for _, begun, gone in self.fields):
             return
-        names = [folded_instruction(i) for i, _ in self.fields]
+        names = [folded_instruction(i) for i, *_ in self.fields]
         name = next((n for n in reversed(names) if not n.upper().startswith("HYPERLINK")), "")
         letters = [text] if fixed else list(_letters(text))
         self.found.append(Leaf(item, run, letters, fixed, name, wrappers))
