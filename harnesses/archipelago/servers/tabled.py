@@ -64,11 +64,12 @@ def arguments_model(
     for argument in parse_arguments(line):
         kind = _TYPES[argument.type]
         text = descriptions.get(argument.name)
-        minimum = {"ge": 0} if argument.type == "i" and argument.name in ("limit", "page", "page_number") else {}
+        counts = argument.type == "i" and argument.name in ("limit", "page", "page_number")
+        minimum = 0 if counts else None
         if argument.required:
-            fields[argument.name] = (kind, Field(description=text, **minimum))
+            fields[argument.name] = (kind, Field(description=text, ge=minimum))
         else:
-            fields[argument.name] = (kind | None, Field(default=None, description=text, **minimum))
+            fields[argument.name] = (kind | None, Field(default=None, description=text, ge=minimum))
     made = create_model(name, __base__=TabledArguments, __doc__=doc or None, **fields)
     made.row = row
     return made

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from envkit.harnesses.archipelago.servers.app import Action, App, Meta, Tool
 from envkit.harnesses.archipelago.servers.slides import arguments as args
 from envkit.harnesses.archipelago.servers.slides import operations, results
-from envkit.harnesses.archipelago.servers.slides.fields import Bullets, Columns, Metadata, SlideBlock, Table
+from envkit.harnesses.archipelago.servers.slides.fields import Bullets, Columns, Metadata, SlideBlock, SlideModel, Table
 
 __all__ = ["APP"]
 
@@ -22,7 +22,7 @@ __all__ = ["APP"]
 def _tool(
     name: str,
     description: str,
-    arguments: type[args.SlideModel],
+    arguments: type[SlideModel],
     handler: str,
     result: type[BaseModel] | None,
     lock: str | None = None,
@@ -119,6 +119,8 @@ ACTIONS: Mapping[str, Action] = {
     "read_image": Action("read_image", _same("file_path", "annotation")),
 }  # fmt: skip
 
+_MODELS: tuple[type[SlideModel], ...] = (SlideBlock, Bullets, Columns, Table, Metadata, *operations.VARIANTS)
+
 APP = App(
     name="slides",
     server="slides_server",
@@ -135,5 +137,5 @@ APP = App(
             schema_argument="schema_name",
         ),
     ),
-    models={model.__name__: model for model in (SlideBlock, Bullets, Columns, Table, Metadata, *operations.VARIANTS)},
+    models={model.__name__: model for model in _MODELS},
 )

@@ -224,14 +224,14 @@ def _label(value: Any) -> str:
 
 def _chart_data(kind: str, data: _Data) -> Any:
     if kind == "scatter":
-        points = XyChartData()
+        points: Any = XyChartData()  # type: ignore[no-untyped-call]
         for name, column, code in zip(data.names, data.columns, data.formats, strict=True):
             series = points.add_series(name, number_format=code)
             for x, y in zip(data.categories, column, strict=True):
                 if y is not None:
                     series.add_data_point(x, y)
         return points
-    table = CategoryChartData()
+    table: Any = CategoryChartData()  # type: ignore[no-untyped-call]
     table.categories = data.categories
     for name, column, code in zip(data.names, data.columns, data.formats, strict=True):
         table.add_series(name, column, number_format=code)

@@ -110,7 +110,7 @@ def insert_slide(
     beside = slides[index - 1] if index else (slides[0] if slides else None)
     slide = new_slide(presentation, find_layout(presentation, layout, beside), index)
     items = Bullets(items=bullets) if bullets is not None else None
-    block = SlideBlock(layout=layout, title=title, subtitle=subtitle, bullets=items)
+    block = SlideBlock.model_validate({"layout": layout, "title": title, "subtitle": subtitle, "bullets": items})
     return fill_slide(slide, block, sizes=_sizes(presentation, slide))
 
 

@@ -137,10 +137,11 @@ def _opened(data: bytes) -> Presentation:
     if not isinstance(part, PresentationPart):
         raise Unreadable(Problem.NOT_THIS_FORMAT, f"its main part is no deck but {part.content_type}")
     for element in part.presentation.element.iterfind(f"{_P}sldIdLst/{_P}sldId"):
-        relation = part.rels.get(element.get(f"{_R}id"))  # type: ignore[attr-defined]
+        relation = part.rels.get(element.get(f"{_R}id"))
         if relation is None or relation.is_external or relation.reltype != RT.SLIDE:
             raise Unreadable(Problem.CORRUPT, "its list of slides names a slide that is not in the file")
-    return part.presentation
+    presentation: Presentation = part.presentation
+    return presentation
 
 
 def _set_aside(data: bytes, package: Package) -> bytes:

@@ -84,7 +84,7 @@ def _own_place(slide: Slide, picture: Any) -> Any:
 def _bytes(slide: Slide, picture: Any) -> tuple[Any, bytes]:
     """The element that names the picture's file, and that file. Raises `ToolError`."""
     blip = picture.find(f"{_P}blipFill/{_A}blip")
-    relation = slide.part.rels.get(blip.get(f"{_R}embed")) if blip is not None else None  # type: ignore[attr-defined]
+    relation = slide.part.rels.get(blip.get(f"{_R}embed")) if blip is not None else None
     if relation is None or relation.is_external:
         raise ToolError("the picture is not in the file but linked; only its rotation can be changed")
     data: bytes = relation.target_part.blob

@@ -68,22 +68,28 @@ def _choose(holders: list[Any], where: str) -> Any:
 
 def find(slide: Slide, where: str) -> BaseShape | None:
     """The placeholder of a slide, made anew where only its layout has it; None where neither has."""
-    own = list(slide.placeholders)
+    own: list[Any] = list(slide.placeholders)
     wanted = _choose(list(slide.slide_layout.placeholders), where)
     if wanted is not None:
-        same = next((s for s in own if s.placeholder_format.idx == wanted.placeholder_format.idx), None)
+        same: Any = next((s for s in own if s.placeholder_format.idx == wanted.placeholder_format.idx), None)
         if same is not None:
-            found: BaseShape = same
-            return found
+            return _shape(same)
     mine: Any = _choose(own, where)
-    known = {s.placeholder_format.idx for s in slide.slide_layout.placeholders}
+    offered: Any = slide.slide_layout.placeholders
+    known = {s.placeholder_format.idx for s in offered}
     if mine is not None and (where == "title" or mine.placeholder_format.idx not in known):
-        return mine  # type: ignore[no-any-return]
+        return _shape(mine)
     if wanted is not None:
         slide.shapes.clone_placeholder(wanted)
         index = wanted.placeholder_format.idx
-        return next(s for s in slide.placeholders if s.placeholder_format.idx == index)
-    return mine
+        own_again: list[Any] = list(slide.placeholders)
+        return _shape(next(s for s in own_again if s.placeholder_format.idx == index))
+    return _shape(mine)
+
+
+def _shape(found: Any) -> BaseShape | None:
+    out: BaseShape | None = found
+    return out
 
 
 def needed(slide: Slide, where: str) -> BaseShape:

@@ -147,9 +147,9 @@ def add_shape(arguments: args.AddShape, context: Context) -> results.AddShapeRes
     number_new_shape(slide, shape)
     if arguments.fill_color is not None:
         shape.fill.solid()
-        shape.fill.fore_color.rgb = RGBColor.from_string(arguments.fill_color)
+        shape.fill.fore_color.rgb = _rgb(arguments.fill_color)
     if arguments.line_color is not None:
-        shape.line.color.rgb = RGBColor.from_string(arguments.line_color)
+        shape.line.color.rgb = _rgb(arguments.line_color)
     if arguments.line_width == 0:
         shape.line.fill.background()
     elif arguments.line_width is not None:
@@ -164,6 +164,10 @@ def add_shape(arguments: args.AddShape, context: Context) -> results.AddShapeRes
         position=[arguments.x, arguments.y],
         message="; ".join([done, *said]),
     )
+
+
+def _rgb(digits: str) -> RGBColor:
+    return RGBColor(*bytes.fromhex(digits))  # type: ignore[no-untyped-call]
 
 
 def _label(shape: Any, arguments: args.AddShape) -> list[str]:

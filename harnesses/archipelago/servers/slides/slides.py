@@ -53,14 +53,14 @@ def slide_elements(presentation: Presentation) -> list[Any]:
 def find_layout(presentation: Presentation, word: str, beside: Slide | None) -> SlideLayout:
     """The layout that a word means, of the master of a neighbouring slide first; where the deck has none such, one
     that leaves most room. Raises `ToolError` where it has no layouts at all."""
-    masters = list(presentation.slide_masters)
+    masters: list[Any] = list(presentation.slide_masters)
     if beside is not None:
         own = beside.slide_layout.slide_master
         masters.sort(key=lambda m: m.part is not own.part)
     types, names = _TYPES[word]
-    every = [layout for master in masters for layout in master.slide_layouts]
+    every: list[SlideLayout] = [layout for master in masters for layout in master.slide_layouts]
     for master in masters:
-        layouts = list(master.slide_layouts)
+        layouts: list[SlideLayout] = list(master.slide_layouts)
         for kind in types:
             for layout in layouts:
                 if layout.element.get("type") == kind:
@@ -94,10 +94,11 @@ def new_slide(presentation: Presentation, layout: SlideLayout, index: int) -> Sl
     """An empty slide of a layout at a place."""
     part = presentation.part
     name = part.package.next_partname("/ppt/slides/slide%d.xml")
-    made = SlidePart.new(name, part.package, layout.part)
+    made: Any = SlidePart.new(name, part.package, layout.part)  # type: ignore[no-untyped-call]
     _list(presentation, made, index)
-    made.slide.shapes.clone_layout_placeholders(layout)
-    return made.slide
+    slide: Slide = made.slide
+    slide.shapes.clone_layout_placeholders(layout)
+    return slide
 
 
 def _list(presentation: Presentation, part: SlidePart, index: int) -> None:
@@ -186,7 +187,8 @@ def duplicate_slide(presentation: Presentation, index: int, at: int) -> Slide:
     _copy_relations(source, made, copies)
     for element in made._element.iter(f"{_P14}creationId"):
         element.set("val", str(uuid.uuid4().int % (1 << 32)))
-    return made.slide
+    slide: Slide = made.slide
+    return slide
 
 
 def _copy_relations(source: Part, made: Part, copies: dict[int, Part]) -> None:
@@ -231,7 +233,7 @@ def notes_body(slide: Slide) -> Any:
     """The text body of a slide's notes, made (with the deck's notes master) where there is none."""
     presentation = slide.part.package.presentation_part.presentation
     had = any(r.reltype == RT.NOTES_MASTER for r in presentation.part.rels.values())
-    page = slide.notes_slide
+    page: Any = slide.notes_slide
     if not had:
         _list_notes_master(presentation)
     frame = page.notes_text_frame

@@ -64,7 +64,8 @@ def empty_deck() -> Presentation:
         if kind in ("title", "secHead"):
             _opening(layout, kind)
         elif kind == "twoObj":
-            for shape in layout.placeholders:  # text as large as on other slides
+            holders: Any = layout.placeholders
+            for shape in holders:  # text as large as on other slides
                 style = shape.element.find(f"{_P}txBody/{A}lstStyle")
                 if shape.placeholder_format.idx in (1, 2):
                     for child in list(style):
