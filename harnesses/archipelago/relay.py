@@ -156,7 +156,7 @@ class Relay:
     def _refused(self, wanted: Any, why: str) -> None:
         print(f"relay: {why}", file=sys.stderr, flush=True)
         if wanted is not None:
-            self._write({"jsonrpc": "2.0", "id": wanted, "error": {"code": -32000, "message": why}})
+            self._write({"jsonrpc": "2.0", "id": wanted, "error": {"code": -32603, "message": why}})
 
     def _write(self, message: Any) -> None:
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"

@@ -7,6 +7,7 @@ it should not is a fault of ours, which the model is told briefly and the outcom
 
 from __future__ import annotations
 
+import errno
 import json
 import traceback
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from envkit.harnesses.archipelago.servers.arguments import unwrap, validate
 from envkit.harnesses.archipelago.servers.results import Outcome
 
 __all__ = ["Call", "call_meta", "call_tool", "handler_of", "module_of", "prepare_meta", "prepare_tool", "run"]
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +239,20 @@ def run(call: Call, context: Context) -> Outcome:
         return call.failed(unreadable(context, error))
     except MemoryError:
         raise
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            return call.failed(f"{call.what} found no room to write ({error.strerror}); delete what is not needed")
+        return _fault(call, error)
     except Exception as error:  # noqa: BLE001 the capture point: a handler's own fault must not look like an answer
-        message = f"{call.what} failed by a fault of its own ({type(error).__name__}: {str(error)[:300]}); nothing is "
-        message += "known to be wrong with the arguments. Try another way"
-        return call.failed(message, "".join(traceback.format_exception(error))[-8000:])
+        return _fault(call, error)
+
+
+def _fault(call: Call, error: Exception) -> Outcome:
+    message = (
+        f"{call.what} failed by a fault of its own ({type(error).__name__}: {str(error)[:300]}); nothing is known "
+    )
+    message += "to be wrong with the arguments. Try another way"
+    return call.failed(message, "".join(traceback.format_exception(error))[-8000:])
 
 
 def unreadable(context: Context, error: Any) -> str:

@@ -12,11 +12,15 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["Claim", "Locks", "across_processes"]
+
+#: How long another server's lock is waited for.
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ def across_processes(claims: Sequence[Claim], folder: Path) -> None:
 def _take(path: Path, alone: bool) -> None:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not _locked(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+            return
         try:
             same = os.fstat(fd).st_ino == os.stat(path).st_ino
         except FileNotFoundError:
@@ -104,3 +109,17 @@ def _take(path: Path, alone: bool) -> None:
         if same:
             return  # kept open until the process ends
         os.close(fd)  # somebody removed it meanwhile: others would lock another file
+
+
+def _locked(fd: int, how: int) -> bool:
+    """Whether the lock was got in time. Longer than a call of ours holds it, only a process of the agent's would."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                return False
+            time.sleep(0.01)
+        else:
+            return True

@@ -8,6 +8,7 @@ it starts in the background lives on after it, as on any machine.
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import select
 import signal
@@ -86,6 +87,8 @@ def _start(code: str, context: Context) -> subprocess.Popen[bytes]:
         with os.fdopen(os.dup(script), "wb") as file:
             file.write(code.encode(errors="surrogateescape"))
         command, fds = ["bash", f"/proc/self/fd/{script}"], [script]
+    with contextlib.suppress(OSError):
+        os.nice(5)  # the server answers other calls while a command takes all the processor there is
     shield.raise_for_children([os.getpid(), os.getppid(), _parent_of(os.getppid())])
     try:
         return subprocess.Popen(
@@ -95,7 +98,8 @@ def _start(code: str, context: Context) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=_environment(context.settings),
-            cwd=context.filesystem,
+            # An agent that has shut itself out must be able to put it right.
+            cwd=context.filesystem if os.access(context.filesystem, os.X_OK) else "/",
             start_new_session=True,
             pass_fds=fds,
         )
