@@ -81,7 +81,8 @@ class Harness(Protocol):
 
     A harness may also have `sandbox(spec: SandboxSpec) -> SandboxSpec`: called before each sandbox is made, it adds
     what the harness brings (programs in `readonly`, a model's socket in `sockets`, memory for them). It raises
-    `CapabilityError` where that is not at hand.
+    `CapabilityError` where that is not at hand. And it may have `doctor() -> ProviderReport`, which `envkit doctor`
+    calls: whether what it brings works on this machine, and what to do if not.
     """
 
     name: str

@@ -47,17 +47,8 @@ def examine() -> dict[str, Any]:
         free_gb: float | None = round(shutil.disk_usage(home).free / 1e9, 1)
     except OSError:
         free_gb = None
-    sandboxes = []
-    for name in plugins.names("sandboxes"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # looking at the unisolated sandbox is not using it
-                report = plugins.construct("sandboxes", name).doctor()
-            sandboxes.append(
-                {"name": name, "usable": report.usable, "details": dict(report.details), "remedy": report.remedy}
-            )
-        except (EnvkitError, ImportError, OSError) as error:
-            sandboxes.append({"name": name, "usable": False, "details": {}, "remedy": str(error)})
+    sandboxes = [_asked("sandboxes", name) for name in plugins.names("sandboxes")]
+    harnesses = [_asked("harnesses", name) for name in plugins.names("harnesses")]
     return {
         "envkit": __version__,
         "python": sys.version.split()[0],
@@ -65,7 +56,7 @@ def examine() -> dict[str, Any]:
         "home": str(home),
         "free_gb": free_gb,
         "sandboxes": sandboxes,
-        "harnesses": list(plugins.names("harnesses")),
+        "harnesses": harnesses,
         "policies": list(plugins.names("policies")),
         "packs": list(plugins.names("tasks")),
         "verifiers": list(plugins.names("verifiers")),
@@ -76,18 +67,33 @@ def examine() -> dict[str, Any]:
     }
 
 
+def _asked(group: plugins.Group, name: str) -> dict[str, Any]:
+    """What a plug-in says of itself; one without a `doctor` needs nothing but to be loaded."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # looking at the unisolated sandbox is not using it
+            doctor = getattr(plugins.construct(group, name), "doctor", None)
+            if doctor is None:
+                return {"name": name, "usable": True, "details": {}, "remedy": None}
+            report = doctor()
+    except (EnvkitError, ImportError, OSError) as error:
+        return {"name": name, "usable": False, "details": {}, "remedy": str(error)}
+    return {"name": name, "usable": report.usable, "details": dict(report.details), "remedy": report.remedy}
+
+
 def _text(report: dict[str, Any]) -> str:
     room = "unknown" if report["free_gb"] is None else f"{report['free_gb']} GB free"
     lines = [
         f"envkit {report['envkit']}, Python {report['python']}, {report['system']}",
         f"home       {report['home']} ({room})",
     ]
-    for sandbox in report["sandboxes"]:
-        lines.append(f"sandbox    {sandbox['name']:<8} {'usable' if sandbox['usable'] else 'NOT usable'}")
-        lines += [f"             {key}: {value}" for key, value in sandbox["details"].items()]
-        if sandbox["remedy"]:
-            lines.append(f"             to do: {sandbox['remedy']}")
-    for kind in ("harnesses", "policies", "packs", "verifiers"):
+    for kind, asked in (("sandbox", report["sandboxes"]), ("harness", report["harnesses"])):
+        for part in asked:
+            lines.append(f"{kind:<10} {part['name']:<8} {'usable' if part['usable'] else 'NOT usable'}")
+            lines += [f"             {key}: {value}" for key, value in part["details"].items()]
+            if part["remedy"]:
+                lines.append(f"             to do: {part['remedy']}")
+    for kind in ("policies", "packs", "verifiers"):
         lines.append(f"{kind:<10} {', '.join(report[kind]) or 'none'}")
     for name, part in report["optional"].items():
         state = "present" if part["present"] else f"absent (only for {part['for']}; {part['install']})"

@@ -17,7 +17,7 @@ from envkit.harnesses.archipelago.toolset import Source, Toolset
 
 if TYPE_CHECKING:
     from envkit.harness import SessionContext
-    from envkit.sandbox.base import Sandbox, SandboxSpec
+    from envkit.sandbox.base import ProviderReport, Sandbox, SandboxSpec
     from envkit.task import Step, Task
 
 __all__ = ["ArchipelagoHarness"]
@@ -50,6 +50,12 @@ class ArchipelagoHarness:
         from envkit.harnesses.archipelago import bundle
 
         return bundle.with_servers(spec)
+
+    def doctor(self) -> ProviderReport:
+        """For `envkit doctor`: starts the servers in a sandbox and looks what code finds there."""
+        from envkit.harnesses.archipelago.doctor import report
+
+        return report()
 
     def session(self, task: Task, step: Step, sandbox: Sandbox, context: SessionContext) -> AgentSession:
         options = self.options
