@@ -212,7 +212,13 @@ def _expand_ids(text: str, listing: _Listing) -> list[str]:
     found: list[str] = []
     for pack in packs:
         reference.check_version(pack)
-        ids, known = listing.of(pack, listing.split)
+        try:
+            ids, known = listing.of(pack, listing.split)
+        except UserError as error:  # as above: others' tasks are listed all the same
+            if not _GLOB.search(reference.pack):
+                raise
+            warnings.warn(f"left out: {error}", UserWarning, stacklevel=4)
+            continue
         if not ids and not _GLOB.search(reference.pack):
             _explain(pack, listing.split)
         if reference.task is None:
@@ -222,7 +228,7 @@ def _expand_ids(text: str, listing: _Listing) -> list[str]:
             names = [name for name in ids if matches(name)]
         elif reference.task in known:
             names = [reference.task]
-        elif (task := _canonical(pack, reference.task)) in known:
+        elif not _GLOB.search(reference.pack) and (task := _canonical(pack, reference.task)) in known:
             names = [task]
         else:
             everything, whole = listing.of(pack, None)

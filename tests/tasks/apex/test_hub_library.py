@@ -67,7 +67,12 @@ class _Hub(BaseHTTPRequestHandler):
                 "id": REPOSITORY,
                 "sha": COMMIT,
                 "siblings": [{"rfilename": name} for name in names],
-                "private": False, "gated": "manual", "disabled": False, "downloads": 0, "likes": 0, "tags": [],
+                "private": False,
+                "gated": "manual",
+                "disabled": False,
+                "downloads": 0,
+                "likes": 0,
+                "tags": [],
             }
             self._send(200, json.dumps(info).encode(), {"Content-Type": "application/json"}, body)
         else:
