@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
@@ -37,11 +38,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         apps = catalog.chosen(args.apps.split(",") if args.apps else None)
     except ValueError as error:
         parser.error(str(error))
+    transport = settings.get("MCP_TRANSPORT", "stdio")
+    if transport != "stdio":
+        parser.error(f"MCP_TRANSPORT={transport} is not served here, only stdio; `envkit gateway` serves HTTP")
     # What the protocol is spoken on is kept away from anything that prints.
     fd_in, fd_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
+    if stat.S_ISFIFO(os.fstat(2).st_mode):
+        os.set_blocking(2, False)  # a client that reads no stderr must not bring everything to a stop
 
     from envkit.harnesses.archipelago.servers import lean
 
@@ -55,9 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     lean.restore()
     individual = args.mode == "individual" or (args.mode is None and _true(settings.get("USE_INDIVIDUAL_TOOLS", "")))
+    # The published switch of these two has another name.
+    apart = ("edgar", "fmp") if args.mode is None and _true(settings.get("GUI_ENABLED", "")) else ()
     options = Options(
         apps=apps,
         mode="individual" if individual else "meta",
+        individual=apart,
         filesystem=Path(args.root or settings.get("APP_FS_ROOT") or "/filesystem"),
         apps_data=Path(args.apps_data or settings.get("APP_APPS_DATA_ROOT") or "/.apps_data"),
         timeout_s=args.timeout_s,

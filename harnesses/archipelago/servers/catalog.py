@@ -125,14 +125,21 @@ def build(app: App, mode: Mode) -> list[Entry]:
     return entries
 
 
-def published(apps: Sequence[str], mode: Mode, *, prefixed: bool | None = None) -> dict[str, Entry]:
-    """Published name -> entry, for the hosted apps. Unprefixed with exactly one app, unless `prefixed` says."""
+def published(
+    apps: Sequence[str], mode: Mode, *, prefixed: bool | None = None, individual: Sequence[str] = ()
+) -> dict[str, Entry]:
+    """Published name -> entry, for the hosted apps. Unprefixed with exactly one app, unless `prefixed` says.
+
+    Args:
+        individual: Apps that are in individual mode whatever the mode is.
+    """
     kept = _kept()
     prefix = len(apps) > 1 if prefixed is None else prefixed
     found = {}
     for name in apps:
-        entries = kept.get(mode, {}).get(name)
-        for entry in build(load_app(name), mode) if entries is None else entries:
+        own: Mode = "individual" if name in individual else mode
+        entries = kept.get(own, {}).get(name)
+        for entry in build(load_app(name), own) if entries is None else entries:
             found[f"{entry.server}_{entry.name}" if prefix else entry.name] = replace(entry, app=name)
     return found
 

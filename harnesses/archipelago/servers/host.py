@@ -51,6 +51,7 @@ class Options:
     """How the process serves.
 
     Attributes:
+        individual: Apps in individual mode whatever the mode is.
         timeout_s: The longest a call may take, where its request says nothing.
         memory_mb: Private memory of a call's process beyond the server's own.
         settings: The environment that apps are given.
@@ -58,6 +59,7 @@ class Options:
 
     apps: tuple[str, ...]
     mode: Mode = "meta"
+    individual: tuple[str, ...] = ()
     filesystem: Path = Path("/filesystem")
     apps_data: Path = Path("/.apps_data")
     timeout_s: float = 600.0
@@ -71,7 +73,7 @@ class Host:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.entries = catalog.published(options.apps, options.mode)
+        self.entries = catalog.published(options.apps, options.mode, individual=options.individual)
         self.children = Children(options.temporary)
         self._locks = Locks()
         self._slots = asyncio.Semaphore(_WIDTH)

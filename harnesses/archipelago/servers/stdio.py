@@ -1,8 +1,8 @@
 """MCP over two descriptors, on the event loop alone: no threads, so that the server may fork at any time.
 
-A line is a message. What is no message is answered by nothing and noted on stderr; a line beyond the cap ends the
-connection, since there is no telling where the next begins. When the reading end closes, the server ends; when the
-writing end is closed against us, too.
+A line is a message. What is no message is noted on stderr, and answered with an error where it names a request, so that
+nobody waits for it; a line beyond the cap ends the connection, since there is no telling where the next begins. When
+the reading end closes, the server ends; when the writing end is closed against us, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import AsyncIterator
@@ -36,7 +37,7 @@ async def streams(fd_in: int, fd_out: int) -> AsyncIterator[Streams]:
     give_in, take_in = anyio.create_memory_object_stream[SessionMessage | Exception](16)
     give_out, take_out = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()
-    reader = loop.create_task(_read(fd_in, give_in))
+    reader = loop.create_task(_read(fd_in, give_in, give_out))
     writer = loop.create_task(_write(fd_out, take_out, give_in))
     try:
         yield take_in, give_out
@@ -48,7 +49,9 @@ async def streams(fd_in: int, fd_out: int) -> AsyncIterator[Streams]:
         await asyncio.gather(reader, writer, return_exceptions=True)
 
 
-async def _read(fd: int, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read(
+    fd: int, into: MemoryObjectSendStream[SessionMessage | Exception], answers: MemoryObjectSendStream[SessionMessage]
+) -> None:
     async with into:
         async for line in _lines(fd):
             if not line.strip():
@@ -57,11 +60,28 @@ async def _read(fd: int, into: MemoryObjectSendStream[SessionMessage | Exception
                 message = types.JSONRPCMessage.model_validate_json(line)
             except ValueError as error:
                 _note(f"a line that is no message was left out: {str(error)[:300]}")
+                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    if refusal := _refusal(line):
+                        await answers.send(refusal)
                 continue
             try:
                 await into.send(SessionMessage(message))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
+
+
+def _refusal(line: bytes) -> SessionMessage | None:
+    """The answer to a request that can't be read, if it names itself near its beginning or its end."""
+    if not re.search(rb'"method"\s*:', line):
+        return None
+    found = re.search(rb'"id"\s*:\s*(\d{1,18})', line[:2000]) or re.search(rb'"id"\s*:\s*(\d{1,18})', line[-2000:])
+    if found is None:
+        return None
+    error = types.ErrorData(
+        code=types.PARSE_ERROR, message="the request is no JSON that can be read (too deep, perhaps)"
+    )
+    answer = types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error)
+    return SessionMessage(types.JSONRPCMessage(answer))
 
 
 async def _lines(fd: int) -> AsyncIterator[bytes]:

@@ -34,7 +34,7 @@ APP = App(
             name="code_exec",
             description="Run bash commands in /filesystem (real paths: /filesystem/..., /tmp) and get what they print "
             "and their exit code. python3 has pandas, numpy, openpyxl, python-docx, python-pptx, pdfplumber, pypdf and "
-            "matplotlib. Ends after 300 s; start longer work in the background.",
+            "matplotlib. Ended after five minutes; start longer work in the background.",
             arguments=CodeArguments,
             handler="running:code_exec",
             wrapper="request",

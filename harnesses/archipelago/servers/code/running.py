@@ -24,7 +24,8 @@ __all__ = ["MAX_OUTPUT", "code_exec"]
 
 #: Characters of output that are given back, of which the last quarter is the end.
 MAX_OUTPUT = 100_000
-_DEFAULT_S = 300.0
+#: Five minutes, and what it takes to start: work of five minutes gets done.
+_DEFAULT_S = 310.0
 #: Kept free at the end of the call's time, to kill and to tell.
 _TELLING_S = 2.0
 #: How long output is waited for after bash itself has ended: what it left running may keep the pipe open.

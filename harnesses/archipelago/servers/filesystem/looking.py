@@ -65,6 +65,8 @@ def get_file_metadata(arguments: GetFileMetadata, context: Context) -> str:
     path = context.path(arguments.file_path, must_exist=True)
     found = path.lstat()
     lines = [f"path: {_sound(context.shown(path))}", f"type: {_kind(found.st_mode)}"]
+    if context.settings.get("EXPOSE_PHYSICAL_PATHS", "").casefold() in ("1", "true", "yes"):
+        lines.append(f"physical path: {_sound(str(path))}")
     if stat.S_ISREG(found.st_mode):
         lines.append(f"size: {found.st_size} bytes ({_size(found.st_size)})")
         lines.append(f"format: {_format(path)}")

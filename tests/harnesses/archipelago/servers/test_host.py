@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -212,10 +213,39 @@ async def test_lines_that_are_no_message_are_left_out(tmp_path):
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     said = b'nonsense\n\n{"jsonrpc":"2.0"}\n' + b"\xff\xfe\n"
+    # A request that can't be read is refused by name.
+    said += b'{"jsonrpc":"2.0","id":5,"method":"x","params":' + b'{"a":' * 5000 + b"1" + b"}" * 5001 + b"\n"
     said += b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
     process.stdin.write(said)
-    answer = await asyncio.wait_for(process.stdout.readline(), 30)
-    assert b'"id":7' in answer
+    answers = [json.loads(await asyncio.wait_for(process.stdout.readline(), 30)) for _ in range(2)]
+    assert sorted(answer["id"] for answer in answers) == [5, 7]
+    assert "too deep" in str(answers)
     # A client that stops reading and leaves: the process ends by itself.
     process.stdin.close()
     assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+async def test_the_process_has_one_thread_whatever_was_called(start_tools):
+    tools = await start_tools(("filesystem", "code", "sheets", "pdf", "docs", "slides"))
+    for name in ("sheets", "pdf", "docs", "slides"):
+        await tools.call(name, {"action": "read_tab", "file_path": "/a"})
+    for name, action in (("sheets", "list_tabs"), ("pdf", "read_pages"), ("docs", "overview"), ("slides", "read_deck")):
+        assert (await tools.call(name, {"action": action, "file_path": "/none"})).error
+    status = Path(f"/proc/{tools.pid}/status").read_text()
+    assert "Threads:\t1\n" in status
+
+
+async def test_the_modes_of_all_apps_and_of_the_two_with_a_switch_of_their_own(start_tools):
+    tools = await start_tools(("mail", "edgar"), None, env={"GUI_ENABLED": "1"})
+    assert "mail_server_mail" in tools.listed
+    assert "edgar_sec_lookup_cik" in tools.listed
+
+
+async def test_a_transport_that_is_not_served_is_refused():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "envkit.harnesses.archipelago.servers", env={**os.environ, "MCP_TRANSPORT": "http"},
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 2
+    assert b"MCP_TRANSPORT=http is not served here" in said
