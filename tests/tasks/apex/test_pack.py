@@ -80,15 +80,19 @@ def test_without_data_the_error_names_the_command() -> None:
     ):
         with pytest.raises(UserError, match=r"Run `envkit apex fetch`.*ENVKIT_APEX_DATA"):
             ask()
-    assert "apex" not in {
-        id.partition("/")[0] for id in envkit.list_tasks("*")
-    }  # others' tasks are listed all the same
+    # Others' tasks are listed all the same.
+    listed = {id.partition("/")[0] for id in envkit.list_tasks("*")}
+    assert "office" in listed
+    assert "apex" not in listed
+    assert envkit.list_tasks("*/task-1") == []
 
 
 def test_a_folder_that_is_not_there_or_holds_no_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENVKIT_APEX_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"ENVKIT_APEX_DATA names .*nowhere, which is no folder"):
         ApexPack().load("task-1")
+    with pytest.warns(UserWarning, match="left out: ENVKIT_APEX_DATA names"):
+        assert envkit.list_tasks("*")
     with pytest.raises(UserError, match=r"holds neither tasks_and_rubrics\.json"):
         ApexPack(tmp_path).load("task-1")
 
