@@ -192,16 +192,14 @@ def _taken_out(edited: Edited, node: Any) -> list[str]:
     # A comment that is about more than this keeps its reference, in a run of its own.
     moved = [r for r in references if r in reaching]
     comments += [r for r in references if r not in reaching and r not in comments]
-    after = _neighbour(node, 1)
-    target = after if after is not None and local(after) == "p" else None
-    previous = _neighbour(node, -1)
+    beside = local(node) != "tr"
+    target = _neighbour(node, 1) if beside else None
+    previous = _neighbour(node, -1) if beside else None
     for item in outside:
-        if local(node) == "tr":
-            continue
         node.addprevious(item)
     for name in moved:
         run = element("r", element("commentReference", id=name))
-        if target is not None:
+        if target is not None and local(target) == "p":
             properties = target.find(f"{W}pPr")
             target.insert(0 if properties is None else 1, run)
         elif previous is not None and local(previous) == "p":

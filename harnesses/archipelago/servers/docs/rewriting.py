@@ -35,11 +35,13 @@ def rewrite(paragraph: Any, new: str, within: Sequence[Leaf] | None = None) -> N
     have to change."""
     held = list(leaves(paragraph) if within is None else within)
     letters = [shown(letter) for leaf in held for letter in leaf.letters]
+    # What fills a link or a content control stays in it; what is added beside one does not.
+    inside = within is not None or len({_home(leaf) for leaf in held}) == 1
     ends = list(accumulate((len(letter) for letter in letters), initial=0))
     for start, end, text in reversed(_hunks("".join(letters), unicodedata.normalize("NFC", new))):
         first = next((n for n, letter in enumerate(letters) if ends[n + 1] > start and letter), len(letters))
         last = next((n for n in range(first, len(ends)) if ends[n] >= end), len(letters))
-        _splice(paragraph, held, first, max(first, last) if end > start else first, text, within is not None)
+        _splice(paragraph, held, first, max(first, last) if end > start else first, text, inside)
     _finish(held)
 
 

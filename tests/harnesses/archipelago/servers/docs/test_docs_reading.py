@@ -133,6 +133,7 @@ def test_broken_missing_and_wrong_files(docs: Any, corpus: Path, png: Any, tool:
     assert "can't be read (empty)" in docs.error(tool, **more)
 
 
+@pytest.mark.slow
 def test_older_formats_are_read_but_not_edited(docs: Any) -> None:
     docs.put(rb"{\rtf1\ansi Hello from \b rtf\b0 .\par Second.\par}", "old.rtf")
     made = docs.outcome("read_document_content", {"file_path": "/old.rtf"})
