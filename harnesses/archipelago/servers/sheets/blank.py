@@ -26,7 +26,8 @@ _TYPES = (
     f'<Override PartName="/xl/sharedStrings.xml" ContentType="{_SPREADSHEET}sharedStrings+xml"/></Types>'
 )
 _STYLES = (
-    f'<styleSheet xmlns="{MAIN[1:-1]}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/><family val="2"/></font>'
+    f'<styleSheet xmlns="{MAIN[1:-1]}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/><family '
+    'val="2"/></font>'
     '</fonts><fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/>'
     '</fill></fills><borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>'
     '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs><cellXfs count="1">'
@@ -41,9 +42,10 @@ def blank_workbook(sheet: str) -> bytes:
 
     parts = {
         "[Content_Types].xml": _TYPES,
-        "_rels/.rels": f'{_RELATIONS}<Relationship Id="rId1" Type="{OFFICE_REL}officeDocument" Target="xl/workbook.xml"/>'
-        "</Relationships>",
-        "xl/workbook.xml": f'<workbook xmlns="{MAIN[1:-1]}" xmlns:r="{REL[1:-1]}"><workbookPr defaultThemeVersion="124226"/>'
+        "_rels/.rels": f'{_RELATIONS}<Relationship Id="rId1" Type="{OFFICE_REL}officeDocument" '
+        'Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN[1:-1]}" xmlns:r="{REL[1:-1]}">'
+        '<workbookPr defaultThemeVersion="124226"/>'
         '<bookViews><workbookView xWindow="0" yWindow="0" windowWidth="24000" windowHeight="12000"/></bookViews>'
         f'<sheets><sheet name={quoteattr(sheet)} sheetId="1" r:id="rId1"/></sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'{_RELATIONS}<Relationship Id="rId1" Type="{OFFICE_REL}worksheet" '

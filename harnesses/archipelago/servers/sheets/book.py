@@ -92,7 +92,7 @@ class TableEntry:
 
     @property
     def has_header(self) -> bool:
-        return self.root.get("headerRowCount", "1") != "0"
+        return bool(self.root.get("headerRowCount", "1") != "0")
 
     @property
     def totals(self) -> int:
@@ -100,7 +100,7 @@ class TableEntry:
 
     @property
     def columns(self) -> list[Any]:
-        return self.root.findall(f"{MAIN}tableColumns/{MAIN}tableColumn")
+        return list(self.root.iterfind(f"{MAIN}tableColumns/{MAIN}tableColumn"))
 
 
 @dataclass

@@ -26,8 +26,11 @@ _TYPE = "application/vnd.openxmlformats-officedocument.drawing+xml"
 #: English metric units of a pixel at 96 to the inch.
 PIXEL = 9525
 _KINDS = {
-    "PNG": ("png", "image/png"), "JPEG": ("jpeg", "image/jpeg"), "GIF": ("gif", "image/gif"), "BMP": ("bmp", "image/bmp"),
-}  # fmt: skip
+    "PNG": ("png", "image/png"),
+    "JPEG": ("jpeg", "image/jpeg"),
+    "GIF": ("gif", "image/gif"),
+    "BMP": ("bmp", "image/bmp"),
+}
 MAX_IMAGE = 20 << 20
 
 

@@ -31,7 +31,7 @@ def warn_protected(book: Book, entry: SheetEntry) -> None:
 
 
 def set_cell(book: Book, op: SetCell) -> str:
-    named, rest = split_sheet(op.cell)
+    named, _rest = split_sheet(op.cell)
     entry = book.find(op.sheet or named or book.active().name)
     at = cell_of(op.cell, entry.name)
     warn_protected(book, entry)
@@ -44,11 +44,8 @@ def append_rows(book: Book, op: AppendRows) -> str:
     grid = book.grid(entry)
     warn_protected(book, entry)
     start = grid.last_row() + 1
-    used = grid.used()
-    left = 1
-    if used is not None and all(min(grid.cells(row), default=used[1]) >= used[1] for row in grid.rows_within(used)):
-        left = used[1] if len(max(op.rows, key=len)) <= used[3] - used[1] + 1 else 1
     width = max(len(row) for row in op.rows)
+    left = _first_column(book, entry, width)
     if start + len(op.rows) - 1 > MAX_ROW or left + width - 1 > MAX_COLUMN:
         raise ToolError(f"the rows don't fit: a sheet has {MAX_ROW:,} rows and {MAX_COLUMN:,} columns")
     table = _table_to_grow(book, entry, start, left, width)
@@ -68,6 +65,16 @@ def append_rows(book: Book, op: AppendRows) -> str:
         _grow(book, grid, table, last)
         text += f"; table {table.name} now reaches to row {last}"
     return text
+
+
+def _first_column(book: Book, entry: SheetEntry, width: int) -> int:
+    """Where appended rows begin: the first column of what is there, where they are no wider than that; else A."""
+    sheet = book.before.sheet(entry.original) if entry.original is not None else None
+    columns = {column for _, column in sheet.cells} if sheet is not None else set()
+    columns |= {column for _, column in book.dirty.get(entry.name, ())}
+    if not columns or width > max(columns) - min(columns) + 1:
+        return 1
+    return min(columns)
 
 
 def _look(grid: Grid, start: int, column: int) -> int | None:

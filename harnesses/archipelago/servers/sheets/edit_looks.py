@@ -7,7 +7,8 @@ was not there. Used by `editing.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -131,18 +132,20 @@ def _apply(book: Book, op: FormatCells, xf: Any, sides: tuple[str, ...]) -> None
         if on is not None:
             font.append(lambda f, t=tag, o=on: set_font(f, t, "1" if o else None))  # type: ignore[misc]
     if op.font_underline is not None:
-        line = {True: "single", False: "none"}.get(op.font_underline, op.font_underline)  # type: ignore[call-overload]
-        font.append(lambda f: set_font(f, "u", None if line == "none" else str(line)))
+        line = op.font_underline
+        named = None if line in (False, "none") else "single" if line is True else str(line)
+        font.append(lambda f: set_font(f, "u", named))
     if op.font_color is not None:
         color = argb(op.font_color)
         font.append(lambda f: set_font(f, "color", color, "rgb"))
     if font:
-        book.styles.part_of(xf, "fonts", lambda element: [step(element) for step in font] and None)
+        book.styles.part_of(xf, "fonts", lambda element: _each(element, font))
     if op.fill_color is not None or op.fill_pattern is not None:
         book.styles.part_of(xf, "fills", lambda element: _fill(element, op))
     if sides and op.border_style is not None:
         style, line_color = op.border_style, op.border_color
-        book.styles.part_of(xf, "borders", lambda b: [set_side(b, s, style, line_color) for s in sides] and None)
+        lines = [partial(_side, side, style, line_color) for side in sides]
+        book.styles.part_of(xf, "borders", lambda border: _each(border, lines))
     aligned = {"horizontal": op.horizontal_alignment, "vertical": op.vertical_alignment}
     if op.wrap_text is not None or any(aligned.values()):
         alignment = xf.find(f"{MAIN}alignment")
@@ -155,6 +158,15 @@ def _apply(book: Book, op: FormatCells, xf: Any, sides: tuple[str, ...]) -> None
         if op.wrap_text is not None:
             alignment.set("wrapText", "1" if op.wrap_text else "0")
         xf.set("applyAlignment", "1")
+
+
+def _side(side: str, style: str, color: str | None, border: Any) -> None:
+    set_side(border, side, style, color)
+
+
+def _each(element: Any, steps: Sequence[Callable[[Any], None]]) -> None:
+    for step in steps:
+        step(element)
 
 
 def _fill(element: Any, op: FormatCells) -> None:

@@ -55,6 +55,7 @@ def carry_out(book: Book, asked: Sequence[Any], context: Context) -> list[str]:
                 done.append(_DONE_BY[type(operation)](book, operation))
         except ToolError as error:
             raise ToolError(
-                f"operation {index} ({operation.type}) of {len(asked)}, counted from 0, failed and nothing was written: {error}"
+                f"operation {index} ({operation.type}) of {len(asked)}, counted from 0, failed and nothing "
+                f"was written: {error}"
             ) from error
     return done

@@ -73,7 +73,8 @@ def filter_tab(arguments: FilterTab, context: Context) -> str:
         lines += [grid, *facts]
     if len(shown) < len(found):
         lines.append(
-            f"the first {len(shown):,} are shown; ask cell_range from row {found[len(shown)]} for more (with use_headers=false, columns go by letter)"
+            f"the first {len(shown):,} are shown; ask cell_range from row {found[len(shown)]} for more "
+            "(with use_headers=false, columns go by letter)"
         )
     if area[3] - area[1] + 1 > MAX_COLUMNS:
         lines.append(f"{MAX_COLUMNS} of {area[3] - area[1] + 1} columns are shown; ask a cell_range with fewer")
@@ -148,7 +149,8 @@ def _column(book: Workbook, sheet: Sheet, area: Area, header: int | None, name: 
             f"there is no column {name!r} in row {header} of {sheet.name!r}{hint}; columns: {listed[:1500]}"
         )
     raise ToolError(
-        f"{name!r} is no column of {show_area(area)}; give a letter from {column_letters(area[1])} to {column_letters(area[3])}"
+        f"{name!r} is no column of {show_area(area)}; give a letter from {column_letters(area[1])} to "
+        f"{column_letters(area[3])}"
     )
 
 
@@ -307,8 +309,10 @@ def _diagnostics(conditions: list[_Condition], rows: int, header: int | None) ->
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in condition.kinds.most_common())
         value = "" if item.value is None else f" {item.value!r}"
         lines.append(
-            f"\t{item.column} {item.operator}{value} (column {column_letters(condition.column)}): {condition.matched:,} matched; "
-            f"cells: {kinds or 'none'}; values such as {', '.join(escaped(s)[:60] for s in condition.samples) or 'none'}"
+            f"\t{item.column} {item.operator}{value} (column {column_letters(condition.column)}): "
+            f"{condition.matched:,} matched; "
+            f"cells: {kinds or 'none'}; values such as "
+            f"{', '.join(escaped(s)[:60] for s in condition.samples) or 'none'}"
         )
         if item.operator in _ORDERED and isinstance(condition.operand, float | str) and not condition.matched:
             number = condition.operand if isinstance(condition.operand, float) else as_number(condition.operand)

@@ -378,7 +378,8 @@ def _variables(body: str) -> list[str]:
 
 
 def _arguments(text: str, start: int) -> list[str]:
-    depth, out, begin = 0, [], start
+    out: list[str] = []
+    depth, begin = 0, start
     for index in range(start, len(text)):
         char = text[index]
         if char in "([{":
@@ -402,11 +403,17 @@ def needs_array(body: str) -> bool:
     return "SUMPRODUCT" not in calls and bool(_OPERATED.search(bare))
 
 
+def _own_row(match: re.Match[str]) -> str:
+    if match[2]:
+        return f"[@[{match[1]}]:[{match[2]}]]"
+    return f"[@[{match[1]}]]" if re.search(r"\W", match[1]) else f"[@{match[1]}]"
+
+
 def shown(formula: str) -> str:
     """A formula of a file as Excel shows it."""
     if "_x" in formula or "#This Row" in formula:
         formula = _outside(formula, lambda piece: _PREFIX.sub("", piece))
-        formula = _ROW_SHOWN.sub(lambda m: f"[@[{m[1]}]:[{m[2]}]]" if m[2] else f"[@[{m[1]}]]" if re.search(r"\W", m[1]) else f"[@{m[1]}]", formula)  # fmt: skip
+        formula = _ROW_SHOWN.sub(_own_row, formula)
         formula = re.sub(r"(?<![\w.])ANCHORARRAY\(([^()]*)\)", r"\1#", formula)
         formula = re.sub(r"(?<![\w.])SINGLE\(([^()]*)\)", r"@\1", formula)
     return formula

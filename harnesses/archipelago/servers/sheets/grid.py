@@ -16,7 +16,7 @@ from lxml import etree
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
-from envkit.office.workbook import Address, Area, column_letters, parse_address, parse_area, show_address
+from envkit.office.workbook import Address, Area, parse_address, parse_area, show_address
 from envkit.office.workbook.formulas import shifted
 
 if TYPE_CHECKING:

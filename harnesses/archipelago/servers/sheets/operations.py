@@ -99,7 +99,7 @@ class FormatCells(Arguments):
             "lightDown", "lightUp", "lightGrid", "lightTrellis",
         ]
         | None
-    ) = Field(None, description="Pattern of the fill; solid where a colour is given; none takes the fill away.")  # fmt: skip
+    ) = Field(None, description="Pattern of the fill; solid where left out; none takes the fill away.")  # fmt: skip
     horizontal_alignment: (
         Literal["general", "left", "center", "right", "fill", "justify", "centerContinuous", "distributed"] | None
     ) = Field(None, description="Alignment across.")
@@ -188,7 +188,7 @@ class AddDataValidation(Arguments):
     sheet: SheetName
     range: Range
     validation_type: Literal["list", "whole", "decimal", "date", "time", "textLength", "custom"] = Field(
-        description="list: a choice; whole, decimal, date, time, textLength: limits; custom: a formula that must be true."
+        description="list: a choice; whole, decimal, date, time, textLength: limits; custom: a formula."
     )
     operator: Operator | None = Field(None, description="How limits are compared; between where left out.")
     formula1: FormulaText | None = Field(
@@ -267,13 +267,16 @@ class AddImage(Arguments):
     sheet: SheetName
     image_path: str = Field(description="Path of a png, jpg, gif, bmp or webp file.")
     cell: Cell = Field(description="Cell of its upper left corner.")
-    width: float | None = Field(None, description="Width in pixels; with only one side given, the other keeps in proportion.", gt=0, le=20000)  # fmt: skip
+    width: float | None = Field(
+        None, description="Width in pixels; where one side alone is given, the other is in proportion.", gt=0, le=20000
+    )
     height: float | None = Field(None, description="Height in pixels.", gt=0, le=20000)
 
 
 OPERATIONS: tuple[type[Arguments], ...] = (
     SetCell, AppendRows, RenameSheet, FormatCells, MergeCells, UnmergeCells, SetColumnWidth, SetRowHeight, FreezePanes,
-    AddNamedRange, DeleteNamedRange, AddDataValidation, AddConditionalFormatting, SetAutoFilter, SetNumberFormat, AddImage,
+    AddNamedRange, DeleteNamedRange, AddDataValidation, AddConditionalFormatting, SetAutoFilter, SetNumberFormat,
+    AddImage,
 )  # fmt: skip
 
 Operation = Annotated[

@@ -48,7 +48,8 @@ class Relation:
 
 def serialised(root: Any) -> bytes:
     """A tree as the bytes of a part."""
-    return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=True)
+    data: bytes = etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=True)
+    return data
 
 
 class Parts:
@@ -223,8 +224,8 @@ class Parts:
                 return True
         return False
 
-    def save(self) -> bytes:
-        """The whole package as bytes."""
+    def save(self, *, packed: bool = True) -> bytes:
+        """The whole package as bytes; not packed where it is only to be read again at once."""
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, allowZip64=False) as archive:
             for name in self._order:
@@ -234,6 +235,8 @@ class Parts:
                 info = self._infos.get(key)
                 entry = zipfile.ZipInfo(name, info.date_time if info else (1980, 1, 1, 0, 0, 0))
                 entry.compress_type = info.compress_type if info else zipfile.ZIP_DEFLATED
+                if not packed:
+                    entry.compress_type = zipfile.ZIP_STORED
                 if info is not None:
                     entry.external_attr = info.external_attr
                 archive.writestr(entry, self._bytes(key, info))

@@ -121,7 +121,8 @@ def read_tab(arguments: ReadTab, context: Context) -> str:
     cut: list[str] = []
     if arguments.max_rows is not None and len(rows) > arguments.max_rows:
         following = rows[arguments.max_rows]
-        rest = f"{column_letters(area[1])}{following}:{column_letters(area[3])}{min(area[2], following + arguments.max_rows - 1)}"
+        end = min(area[2], following + arguments.max_rows - 1)
+        rest = f"{column_letters(area[1])}{following}:{column_letters(area[3])}{end}"
         cut.append(
             f"rows {rows[0]} to {rows[arguments.max_rows - 1]} of {rows[0]} to {area[2]} are shown "
             f"({len(rows) - arguments.max_rows:,} more rows); ask cell_range={rest} for the next"
@@ -132,7 +133,8 @@ def read_tab(arguments: ReadTab, context: Context) -> str:
         last = column_letters(min(area[3], following + arguments.max_cols - 1))
         cut.append(
             f"columns {column_letters(columns[0])} to {column_letters(columns[arguments.max_cols - 1])} of "
-            f"{column_letters(area[3])} are shown; ask cell_range={column_letters(following)}{area[0]}:{last}{area[2]} for the next"
+            f"{column_letters(area[3])} are shown; ask "
+            f"cell_range={column_letters(following)}{area[0]}:{last}{area[2]} for the next"
         )
         columns = columns[: arguments.max_cols]
     seen_area = (rows[0], columns[0], rows[-1], columns[-1]) if rows and columns else area

@@ -53,7 +53,7 @@ def finished(book: Book) -> bytes:
     # A file that asks for everything to be computed says that its stored values are not to be trusted.
     trusted = stored is None or stored.get("fullCalcOnLoad") not in ("1", "true")
     spills = _gathered(book)
-    after = read_workbook(book.parts.save())
+    after = read_workbook(book.parts.save(packed=False))
     if any(cell.formula is not None for sheet in after.sheets for cell in sheet.cells.values()):
         _tell_excel(book)
         _Update(book, after, spills, trusted).run()
@@ -82,7 +82,7 @@ def _tell_excel(book: Book) -> None:
 
 @dataclass
 class _Spill:
-    """A dynamic array whose cells were taken back, so that it is computed afresh: what it filled, and what was there."""
+    """A dynamic array whose cells were taken back to be computed afresh: what it filled, and what was there."""
 
     ref: str
     cells: list[tuple[Any, list[Any], str | None]]
@@ -160,8 +160,8 @@ class _Update:
         self._drop_doubtful()
         self._tell()
 
-    def _value(self, book: Workbook, sheet: Sheet, at: Address, formula: str) -> Any:
-        if book.engine is None:
+    def _value(self, book: Workbook, sheet: Sheet | None, at: Address, formula: str) -> Any:
+        if book.engine is None or sheet is None:
             return _UNKNOWN
         try:
             return book.engine.value(sheet.name, at, formula)
@@ -186,12 +186,12 @@ class _Update:
             return
         self._write(entry, at, new)
         self.dirty.setdefault(entry.name.casefold(), set()).add(at)
-        if before is not None and before.formula is not None and at not in self.book.dirty.get(entry.name, ()):
-            if old is not _UNKNOWN and old != new:
-                self.changed.append((entry.name, at, old, new))
+        asked = at in self.book.dirty.get(entry.name, ())
+        if not asked and old is not _UNKNOWN and old != new:
+            self.changed.append((entry.name, at, old, new))
         if isinstance(new, str) and new in ErrorNames and new != old:
             self.report.warn(f"{entry.name}!{show_address(at)} ({shown(formula)[:80]}) yields {new}{_why(new)}")
-        if at in self.book.dirty.get(entry.name, ()) and (entry.name, at) in self.report.cells:
+        if asked and (entry.name, at) in self.report.cells:
             first, written = self.report.cells[entry.name, at]
             text = _text(new)
             self.report.cells[entry.name, at] = (first, f"{written} = {text}")
@@ -208,7 +208,8 @@ class _Update:
     def _mention(self, entry: SheetEntry, at: Address, formula: str) -> None:
         if at in self.book.dirty.get(entry.name, ()):
             self.report.warn(
-                f"{entry.name}!{show_address(at)} ({shown(formula)[:80]}) can't be computed here; Excel computes it when it "
+                f"{entry.name}!{show_address(at)} ({shown(formula)[:80]}) can't be computed here; Excel "
+                "computes it when it "
                 f"opens the file, until then it reads {NOT_CALCULATED}"
             )
 
@@ -273,9 +274,9 @@ class _Update:
                 new = self._value(self.after, sheet, at, "")
                 if new is _UNKNOWN:
                     continue
-                if original is not None and existing is not None and existing.value is not None:
-                    if self._stays(existing.value, self._value(self.book.before, original, at, ""), new):
-                        continue
+                stored = None if existing is None or original is None else existing.value
+                if stored is not None and self._stays(stored, self._value(self.book.before, original, at, ""), new):
+                    continue
                 if new == "#REF!":
                     new = "#N/A"  # the array is smaller than what it was told to fill
                 self.book.grid(entry).make_cell(at)

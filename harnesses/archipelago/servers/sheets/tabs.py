@@ -60,7 +60,8 @@ def fill(book: Book, entry: SheetEntry, headers: list[Scalar] | None, rows: list
     width = max((len(row) for row in every), default=0)
     if len(every) > MAX_ROW or width > MAX_COLUMN:
         raise ToolError(
-            f"{entry.name!r} has {len(every):,} rows and {width:,} columns; a sheet takes {MAX_ROW:,} and {MAX_COLUMN:,}"
+            f"{entry.name!r} has {len(every):,} rows and {width:,} columns; a sheet takes {MAX_ROW:,} and "
+            f"{MAX_COLUMN:,}"
         )
     grid = book.grid(entry)
     if headers:

@@ -85,7 +85,8 @@ def create_spreadsheet(arguments: CreateSpreadsheet, context: Context) -> Create
     path = context.path(f"{context.shown(folder)}/{name}")
     if path.exists():
         raise ToolError(
-            f"{context.shown(path)} exists already; edit it with edit_spreadsheet, delete it first, or choose another name"
+            f"{context.shown(path)} exists already; edit it with edit_spreadsheet, delete it first, or "
+            "choose another name"
         )
     names: list[str] = []
     for spec in arguments.sheets:

@@ -154,7 +154,8 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
 _CACHE = (
     f'<pivotCacheDefinition xmlns="{_MAIN}" xmlns:r="{_REL}" refreshedVersion="6" recordCount="0" saveData="0">'
     '<cacheSource type="worksheet"><worksheetSource ref="A1:C5" sheet="Data"/></cacheSource><cacheFields count="3">'
-    '<cacheField name="Region" numFmtId="0"><sharedItems/></cacheField><cacheField name="Q1" numFmtId="0"><sharedItems/>'
+    '<cacheField name="Region" numFmtId="0"><sharedItems/></cacheField><cacheField name="Q1" '
+    'numFmtId="0"><sharedItems/>'
     '</cacheField><cacheField name="Q2" numFmtId="0"><sharedItems/></cacheField></cacheFields></pivotCacheDefinition>'
 )
 _PIVOT = (
@@ -165,7 +166,8 @@ _PIVOT = (
     "</pivotTableDefinition>"
 )
 _THREADS = (
-    '<ThreadedComments xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"><threadedComment '
+    "<ThreadedComments "
+    'xmlns="http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments"><threadedComment '
     'ref="B3" dT="2025-01-02T10:00:00.00" personId="{11111111-1111-1111-1111-111111111111}" '
     'id="{22222222-2222-2222-2222-222222222222}"><text>why zero?</text></threadedComment></ThreadedComments>'
 )
@@ -250,8 +252,10 @@ def rich_workbook(*, macros: bool = False) -> bytes:
     parts["xl/threadedComments/threadedComment1.xml"] = _THREADS.encode()
     parts["xl/persons/person.xml"] = _PERSONS.encode()
     parts["xl/calcChain.xml"] = f'<calcChain xmlns="{_MAIN}"><c r="D2" i="1"/><c r="B1" i="2"/></calcChain>'.encode()
-    relate("xl/_rels/workbook.xml.rels", ("rId90", f"{_REL}/pivotCacheDefinition", "pivotCache/pivotCacheDefinition1.xml"),
-           ("rId91", f"{thread}person", "persons/person.xml"), ("rId92", f"{_REL}/calcChain", "calcChain.xml"))  # fmt: skip
+    relate("xl/_rels/workbook.xml.rels",
+           ("rId90", f"{_REL}/pivotCacheDefinition", "pivotCache/pivotCacheDefinition1.xml"),
+           ("rId91", f"{thread}person", "persons/person.xml"),
+           ("rId92", f"{_REL}/calcChain", "calcChain.xml"))  # fmt: skip
     relate("xl/worksheets/_rels/sheet2.xml.rels", ("rId90", f"{_REL}/pivotTable", "../pivotTables/pivotTable1.xml"))
     relate("xl/worksheets/_rels/sheet1.xml.rels", ("rId90", f"{thread}threadedComment",
                                                    "../threadedComments/threadedComment1.xml"))  # fmt: skip

@@ -90,7 +90,8 @@ def _plan(book: Workbook, rng: random.Random, picture: str) -> _Plan:
         ("set_column_width", {"column": column_letters(right + 2), "width": 31}, "column.width"),
         ("set_row_height", {"row": low + 9, "height": 40}, "row.height"),
         ("freeze_panes", {"cell": "B2"}, "freeze"),
-        ("add_data_validation", {"range": f"A{low + 4}:A{low + 9}", "validation_type": "list", "formula1": "a,b"}, "valid"),
+        ("add_data_validation",
+         {"range": f"A{low + 4}:A{low + 9}", "validation_type": "list", "formula1": "a,b"}, "valid"),
         (
             "add_conditional_formatting",
             {"range": f"B{low}:B{low + 5}", "rule_type": "cellIs", "operator": "lessThan", "formula": "3",
@@ -143,6 +144,10 @@ def _office(files: list[Path], out: Path, profile: Path) -> None:
     subprocess.run([*command, *map(str, files)], check=True, capture_output=True, timeout=570)
 
 
+_TOUCHED = ("xl/worksheets/", "xl/drawings/", "xl/styles", "xl/sharedStrings", "xl/workbook", "xl/_rels", "[Content",
+            "xl/charts/", "docProps")  # fmt: skip
+
+
 def _kept(before: bytes, after: bytes) -> list[str]:
     """Parts that are gone, or that no operation of the plan touches and that changed."""
     with zipfile.ZipFile(io.BytesIO(before)) as old, zipfile.ZipFile(io.BytesIO(after)) as new:
@@ -154,10 +159,12 @@ def _kept(before: bytes, after: bytes) -> list[str]:
                 continue
             if name.lower() not in names:
                 out.append(f"{name} is gone")
-            elif not name.startswith(("xl/worksheets/", "xl/drawings/", "xl/styles", "xl/sharedStrings", "xl/workbook",
-                                      "xl/_rels", "[Content", "xl/charts/", "docProps")) and not name.endswith("/"):  # fmt: skip
-                if old.read(info) != new.read(names[name.lower()]):
-                    out.append(f"{name} changed")
+            elif (
+                not name.startswith(_TOUCHED)
+                and not name.endswith("/")
+                and (old.read(info) != new.read(names[name.lower()]))
+            ):
+                out.append(f"{name} changed")
         return out
 
 
@@ -238,7 +245,8 @@ def _compare_with_office(edited: dict[str, tuple[bytes, bytes]], tmp_path: Path)
                 if found is None or not _same(cell.value, found.value):
                     shown = None if found is None else found.value
                     wrong.append(
-                        f"{name} {sheet.name}!{show_address(at)} {cell.formula[:60]}: {cell.value!r} here, {shown!r} there"
+                        f"{name} {sheet.name}!{show_address(at)} {cell.formula[:60]}: {cell.value!r} here, "
+                        f"{shown!r} there"
                     )
     assert compared > 1000
     assert not wrong, f"{len(wrong)} of {compared}\n" + "\n".join(wrong[:40])

@@ -15,6 +15,13 @@ from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.office.problem import Problem, Unreadable
 
 
+def failure(error: type[Exception], call: Callable[..., Any], *arguments: Any) -> Any:
+    """The error that a call raises."""
+    with pytest.raises(error) as caught:
+        call(*arguments)
+    return caught.value
+
+
 def test_a_formula_without_a_stored_value_is_never_blank(desk: Any, plain: Callable[..., bytes]) -> None:
     name = desk.put("a.xlsx", plain([[1, 2, "=A1+B1"], [3, None, "=SUM(A1:A2)*1.5"]]))
     text = desk.read(name)
@@ -25,7 +32,8 @@ def test_a_formula_without_a_stored_value_is_never_blank(desk: Any, plain: Calla
 def test_what_nothing_can_compute_says_so(desk: Any, plain: Callable[..., bytes]) -> None:
     name = desk.put("a.xlsx", plain([["=CUBEVALUE(1,2)", "='[other.xlsx]S'!A1+1", 5]]))
     text = desk.read(name)
-    assert "1\t#not-calculated" in text and "A1" in text.splitlines()[-1]
+    assert "1\t#not-calculated" in text
+    assert "A1" in text.splitlines()[-1]
 
 
 def test_a_stale_stored_value_is_not_shown(desk: Any, make: Callable[..., bytes]) -> None:
@@ -35,7 +43,8 @@ def test_a_stale_stored_value_is_not_shown(desk: Any, make: Callable[..., bytes]
         sheet.write_formula("B1", "=A1*10", None, 7)
 
     text = desk.read(desk.put("a.xlsx", make(build)))
-    assert "1\t4\t40" in text and "B1 (stored 7)" in text
+    assert "1\t4\t40" in text
+    assert "B1 (stored 7)" in text
 
 
 def test_numbers_are_shown_as_a_person_sees_them_and_exactly_where_that_says_less(
@@ -67,30 +76,41 @@ def test_numbers_are_shown_as_a_person_sees_them_and_exactly_where_that_says_les
 def test_ranges_limits_and_compact(desk: Any, plain: Callable[..., bytes]) -> None:
     name = desk.put("a.xlsx", plain([[r * 10 + c for c in range(5)] for r in range(50)]))
     text = desk.read(name, max_rows=10, max_cols=3)
-    assert "\tA\tB\tC" in text and "10\t90\t91\t92" in text and "11\t100" not in text
-    assert "rows 1 to 10 of 1 to 50" in text and "A11:E20" in text and "columns A to C of E" in text
+    assert "\tA\tB\tC" in text
+    assert "10\t90\t91\t92" in text
+    assert "11\t100" not in text
+    assert "rows 1 to 10 of 1 to 50" in text
+    assert "A11:E20" in text
+    assert "columns A to C of E" in text
     assert desk.read(name, cell_range="B49:C50").splitlines()[1:4] == ["\tB\tC", "49\t481\t482", "50\t491\t492"]
     assert desk.read(name, cell_range="B:B", max_rows=2).splitlines()[1:4] == ["\tB", "1\t1", "2\t11"]
     sparse = desk.put("b.xlsx", plain([[1], [], [], [None, None, None, "end"]]))
     assert desk.read(sparse, compact=True).splitlines()[1:] == ["\tA\tD", "1\t1", "4\t\tend"]
     with pytest.raises(ToolError, match="no range"):
         desk.read(name, cell_range="first ten rows")
-    assert "no tab 3" in str(pytest.raises(ToolError, desk.read, name, 3).value)
+    assert "no tab 3" in str(failure(ToolError, desk.read, name, 3))
 
 
 def test_what_hangs_on_a_sheet_is_told(desk: Any, rich_macros: bytes) -> None:
     name = desk.put("r.xlsm", rich_macros)
     tabs = desk.tabs(name)
     assert "0\t'Data'\tA1:F5 (5 rows x 6 columns), 4 formulas" in tabs
-    assert "chart 'Q1 by region' (column) at I2" in tabs and "2\t'Lists'\thidden" in tabs
-    assert "table Items: D1:F4, columns Item, Net, Gross" in tabs and "pivot table Pivot1" in tabs
-    assert "quarter = Data!$B$2:$B$5" in tabs and "macros" in tabs
+    assert "chart 'Q1 by region' (column) at I2" in tabs
+    assert "2\t'Lists'\thidden" in tabs
+    assert "table Items: D1:F4, columns Item, Net, Gross" in tabs
+    assert "pivot table Pivot1" in tabs
+    assert "quarter = Data!$B$2:$B$5" in tabs
+    assert "macros" in tabs
     assert "Sheet" not in tabs.replace("'", "") or "[" not in tabs  # no representation of Python objects
     text = desk.read(name)
-    assert "comment B2 by Bob: checked" in text and "comment B3 by Ann: why zero?" in text
-    assert "hidden columns: E" in text and "allowed in A2:A5" in text and "text box" in text
+    assert "comment B2 by Bob: checked" in text
+    assert "comment B3 by Ann: why zero?" in text
+    assert "hidden columns: E" in text
+    assert "allowed in A2:A5" in text
+    assert "text box" in text
     second = desk.read(name, 1)
-    assert "merged: A8:C8" in second and "A6 -> https://example.com/x?a=1" in second
+    assert "merged: A8:C8" in second
+    assert "A6 -> https://example.com/x?a=1" in second
 
 
 def test_chart_sheets_and_empty_sheets_say_so(desk: Any, make: Callable[..., bytes]) -> None:
@@ -102,13 +122,15 @@ def test_chart_sheets_and_empty_sheets_say_so(desk: Any, make: Callable[..., byt
         book.add_worksheet("Void")
 
     name = desk.put("a.xlsx", make(build))
-    assert "chartsheet" in desk.read(name, 1) and "(line)" in desk.read(name, 1)
+    assert "chartsheet" in desk.read(name, 1)
+    assert "(line)" in desk.read(name, 1)
     assert "is empty" in desk.read(name, 2)
 
 
 def test_older_and_other_workbooks_are_read(desk: Any, corpus: Path) -> None:
     name = desk.put("old.xls", (corpus / "xls/poi--45720.xls").read_bytes())
-    assert "\tA" in desk.read(name) and "values" in desk.read(name).splitlines()[-1]
+    assert "\tA" in desk.read(name)
+    assert "values" in desk.read(name).splitlines()[-1]
     misnamed = desk.put("old.xlsx", (corpus / "xls/poi--45720.xls").read_bytes())
     assert "old xls file under another name" in desk.read(misnamed)
     strict = desk.put("strict.xlsx", (corpus / "xlsx/poi--SampleSS.strict.xlsx").read_bytes())
@@ -146,18 +168,18 @@ def test_every_readable_workbook_of_the_corpus_is_listed_and_read(desk: Any, cor
 def test_broken_files_are_named_as_what_they_are(desk: Any, content: bytes, problem: Problem) -> None:
     name = desk.put("bad.xlsx", content)
     for call in (desk.read, desk.tabs):
-        assert pytest.raises(Unreadable, call, name).value.problem is problem
-    assert pytest.raises(Unreadable, desk.filter, name).value.problem is problem
+        assert failure(Unreadable, call, name).problem is problem
+    assert failure(Unreadable, desk.filter, name).problem is problem
 
 
 def test_an_encrypted_workbook_and_wrong_kinds(desk: Any, corpus: Path, plain: Callable[..., bytes]) -> None:
     name = desk.put("secret.xlsx", (corpus / "xlsx/unstructured--password_protected.xlsx").read_bytes())
-    assert pytest.raises(Unreadable, desk.read, name).value.problem is Problem.ENCRYPTED
+    assert failure(Unreadable, desk.read, name).problem is Problem.ENCRYPTED
     desk.put("t.csv", b"a,b\n1,2\n")
-    assert "read_csv" in str(pytest.raises(ToolError, desk.read, "/t.csv").value)
+    assert "read_csv" in str(failure(ToolError, desk.read, "/t.csv"))
     desk.put("x.xlsx", plain([[1]]))
-    assert "read_tab" in str(pytest.raises(ToolError, desk.csv, "/x.xlsx").value)
-    assert "there is no /nope.xlsx" in str(pytest.raises(ToolError, desk.read, "/nope.xlsx").value)
+    assert "read_tab" in str(failure(ToolError, desk.csv, "/x.xlsx"))
+    assert "there is no /nope.xlsx" in str(failure(ToolError, desk.read, "/nope.xlsx"))
 
 
 def test_a_cut_off_sheet_is_corrupt_and_not_half_read(desk: Any, plain: Callable[..., bytes]) -> None:
@@ -167,7 +189,7 @@ def test_a_cut_off_sheet_is_corrupt_and_not_half_read(desk: Any, plain: Callable
             data = old.read(info)
             new.writestr(info, data[: len(data) // 2] if "sheet1" in info.filename else data)
     name = desk.put("cut.xlsx", out.getvalue())
-    assert pytest.raises(Unreadable, desk.read, name).value.problem is Problem.CORRUPT
+    assert failure(Unreadable, desk.read, name).problem is Problem.CORRUPT
 
 
 def test_csv_files(desk: Any, corpus: Path) -> None:
@@ -177,7 +199,9 @@ def test_csv_files(desk: Any, corpus: Path) -> None:
     assert desk.csv(name, has_header=False).splitlines()[2] == "1\tName\tAmount"
     semicolons = desk.put("b.csv", "Städte;Zahl\nKöln;1\n".encode("cp1252"))
     text = desk.csv(semicolons)
-    assert "1\tKöln\t1" in text and "separated by ';'" in text and "not in utf-8" in text
+    assert "1\tKöln\t1" in text
+    assert "separated by ';'" in text
+    assert "not in utf-8" in text
     assert "Köln\t1" in desk.csv(semicolons, delimiter=";", encoding="cp1252")
     tabs = desk.put("c.tsv", b"x\ty\n1\t2\n")
     assert "1\t1\t2" in desk.csv(tabs, delimiter="tab")
@@ -193,6 +217,6 @@ def test_csv_files(desk: Any, corpus: Path) -> None:
 
 def test_reading_leaves_nothing_behind(desk: Any, rich: bytes) -> None:
     name = desk.put("r.xlsx", rich)
-    desk.read(name), desk.tabs(name), desk.filter(name)  # noqa: B018
+    desk.read(name), desk.tabs(name), desk.filter(name)
     assert [path.name for path in desk.root.iterdir()] == ["r.xlsx"]
     assert desk.bytes(name) == rich
