@@ -23,6 +23,7 @@ from envkit.harnesses.archipelago.servers.slides import arguments as args
 from envkit.harnesses.archipelago.servers.slides import placeholders, results
 from envkit.harnesses.archipelago.servers.slides.deckfile import DeckFile
 from envkit.harnesses.archipelago.servers.slides.filling import number_new_shape, take_place
+from envkit.harnesses.archipelago.servers.slides.texts import clean
 from envkit.office.legacy import read_legacy_workbook
 from envkit.office.workbook import (
     UNKNOWN,
@@ -219,7 +220,7 @@ def _label(value: Any) -> str:
             return f"{value:.10g}"
         case dt.datetime():
             return value.strftime("%Y-%m-%d" if value.time() == dt.time() else "%Y-%m-%d %H:%M")
-    return "" if value is UNKNOWN else str(value)
+    return "" if value is UNKNOWN else clean(str(value))
 
 
 def _chart_data(kind: str, data: _Data) -> Any:
@@ -243,7 +244,7 @@ def _finish(chart: Any, arguments: args.InsertChart, data: _Data) -> None:
     chart.font.size = Pt(12)
     chart.has_title = bool(arguments.title)
     if arguments.title:
-        chart.chart_title.text_frame.text = arguments.title
+        chart.chart_title.text_frame.text = clean(arguments.title)
         for paragraph in chart.chart_title.text_frame.paragraphs:
             paragraph.font.size, paragraph.font.bold = Pt(16), True
     else:

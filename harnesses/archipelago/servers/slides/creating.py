@@ -11,7 +11,7 @@ from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.context import Context
 from envkit.harnesses.archipelago.servers.slides import arguments as args
 from envkit.harnesses.archipelago.servers.slides import placeholders, results
-from envkit.harnesses.archipelago.servers.slides.deckfile import DeckFile, deck_path
+from envkit.harnesses.archipelago.servers.slides.deckfile import DeckFile, deck_path, set_metadata
 from envkit.harnesses.archipelago.servers.slides.fields import Bullets, Layout, SlideBlock
 from envkit.harnesses.archipelago.servers.slides.filling import fill_slide
 from envkit.harnesses.archipelago.servers.slides.slides import find_layout, new_slide, slide_elements
@@ -46,11 +46,7 @@ def create_deck(arguments: args.CreateDeck, context: Context) -> results.CreateD
         except ToolError as error:
             raise ToolError(f"slides[{number}]: {error}; nothing was written") from error
     deck.core_properties.created = deck.core_properties.modified = context.now().replace(tzinfo=None)
-    if arguments.metadata is not None:
-        for key in ("title", "subject", "author", "comments"):
-            value = getattr(arguments.metadata, key)
-            if value is not None:
-                setattr(deck.core_properties, key, value[:255])
+    set_metadata(deck, arguments.metadata)
     out = io.BytesIO()
     deck.save(out)
     context.write(path, out.getvalue())

@@ -23,16 +23,16 @@ from pptx.parts.presentation import PresentationPart
 from pptx.presentation import Presentation
 from pptx.slide import Slide
 
-from envkit.failure import did_you_mean
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.context import Context
 from envkit.harnesses.archipelago.servers.slides.fields import Metadata
+from envkit.harnesses.archipelago.servers.slides.texts import clean
 from envkit.office.deck import read_deck
 from envkit.office.deck.shapes import found_shapes
 from envkit.office.package import Package
 from envkit.office.problem import Problem, Unreadable
 
-__all__ = ["EDITABLE", "DeckFile", "all_shapes", "deck_path", "inches", "pictures"]
+__all__ = ["EDITABLE", "DeckFile", "all_shapes", "deck_path", "inches", "pictures", "set_metadata"]
 
 #: Extensions that are read and written; others are named in the error.
 EDITABLE = (".pptx", ".pptm", ".potx", ".ppsx")
@@ -95,12 +95,7 @@ class DeckFile:
 
     def set_metadata(self, metadata: Metadata | None) -> list[str]:
         """Sets the given properties of the file and returns their names."""
-        if metadata is None:
-            return []
-        names = [n for n in ("title", "subject", "author", "comments") if getattr(metadata, n) is not None]
-        for name in names:
-            setattr(self.presentation.core_properties, name, str(getattr(metadata, name))[:255])
-        return names
+        return set_metadata(self.presentation, metadata)
 
     def save(self) -> None:
         """Writes the deck in the place of the old one. Raises `ToolError`."""
@@ -109,6 +104,14 @@ class DeckFile:
         data = _put_back(out.getvalue())
         read_deck(data)
         self.context.write(self.path, data)
+
+
+def set_metadata(presentation: Presentation, metadata: Metadata | None) -> list[str]:
+    """Sets the given properties of a deck and returns their names."""
+    names = [n for n in ("title", "subject", "author", "comments") if getattr(metadata, n, None) is not None]
+    for name in names:
+        setattr(presentation.core_properties, name, clean(getattr(metadata, name)))
+    return names
 
 
 def all_shapes(slide: Slide) -> Iterator[Any]:
@@ -123,11 +126,6 @@ def pictures(elements: Iterator[Any]) -> list[Any]:
     return [e for e in elements if e.tag == f"{_P}pic" and next(e.iter(*media), None) is None]
 
 
-def find_title(name: str, names: list[str]) -> str:
-    """`; did you mean ...?` for an unknown name, or the names there are."""
-    return did_you_mean(name, names) or f"; there are {', '.join(repr(n) for n in names) or 'none'}"
-
-
 def _opened(data: bytes) -> Presentation:
     package = Package(data, "presentationml")
     try:
@@ -140,8 +138,16 @@ def _opened(data: bytes) -> Presentation:
         relation = part.rels.get(element.get(f"{_R}id"))
         if relation is None or relation.is_external or relation.reltype != RT.SLIDE:
             raise Unreadable(Problem.CORRUPT, "its list of slides names a slide that is not in the file")
+        layout = _related(relation.target_part, RT.SLIDE_LAYOUT)
+        if layout is None or _related(layout, RT.SLIDE_MASTER) is None:
+            raise Unreadable(Problem.CORRUPT, f"slide {relation.target_part.partname} has no layout or no master")
     presentation: Presentation = part.presentation
     return presentation
+
+
+def _related(part: Any, kind: str) -> Any:
+    """The part that another leads to by a kind of relation; None where it leads to none."""
+    return next((r.target_part for r in part.rels.values() if r.reltype == kind and not r.is_external), None)
 
 
 def _set_aside(data: bytes, package: Package) -> bytes:

@@ -170,7 +170,12 @@ def _looks(deck: DeckFile, op: ops.ApplyTextFormatting) -> str:
 def _hyperlink(deck: DeckFile, op: ops.AddHyperlink) -> str:
     url = op.url.strip()
     parts = urlsplit(url)
-    if parts.scheme.lower() not in _SCHEMES or not (parts.netloc or parts.path):
+    if (
+        parts.scheme.lower() not in _SCHEMES
+        or not (parts.netloc or parts.path)
+        or url != texts.clean(url)
+        or " " in url
+    ):
         raise ToolError(f"url must be a whole address such as https://example.com or mailto:a@b.com, found {op.url!r}")
     slide = deck.slide(op.index, "index")
     body = placeholders.text_of(slide, op.placeholder)

@@ -106,10 +106,10 @@ class Table(SlideModel):
 class Metadata(SlideModel):
     """Properties of the file."""
 
-    title: str | None = Field(None, description="Title of the document")
-    subject: str | None = Field(None, description="Subject")
-    author: str | None = Field(None, description="Author")
-    comments: str | None = Field(None, description="Remarks about the document")
+    title: str | None = Field(None, max_length=255, description="Title of the document")
+    subject: str | None = Field(None, max_length=255, description="Subject")
+    author: str | None = Field(None, max_length=255, description="Author")
+    comments: str | None = Field(None, max_length=255, description="Remarks about the document")
 
 
 class SlideBlock(SlideModel):

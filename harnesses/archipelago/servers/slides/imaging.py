@@ -70,7 +70,7 @@ def _rotate(slide: Slide, picture: Any, degrees: float) -> str:
 def _own_place(slide: Slide, picture: Any) -> Any:
     """The picture's own position, written down where it came from the layout. Raises `ToolError`."""
     xfrm = picture.find(f"{_P}spPr/{_A}xfrm")
-    if xfrm is not None and xfrm.find(f"{_A}ext") is not None:
+    if xfrm is not None and xfrm.find(f"{_A}ext") is not None and xfrm.find(f"{_A}off") is not None:
         return xfrm
     shape = next((s for s in slide.placeholders if s.element is picture), None)
     if shape is None or not shape.width or not shape.height:
@@ -126,6 +126,8 @@ def _redraw(slide: Slide, picture: Any, change: Callable[[Any], Any]) -> None:
         kind = image.format or "PNG"
         info = {k: image.info[k] for k in ("dpi", "icc_profile", "exif") if image.info.get(k)}
         frames = [_changed(frame, change) for frame in ImageSequence.Iterator(image)]
+        if image.mode == "CMYK":
+            info.pop("icc_profile", None)  # it was for other inks
         if len(frames) > 1:
             info |= {"save_all": True, "append_images": frames[1:]}
             info |= {k: image.info[k] for k in ("duration", "loop") if k in image.info}

@@ -70,7 +70,7 @@ def add_image(arguments: args.AddImage, context: Context) -> results.AddImageRes
     number_new_shape(slide, shape)
     shape.name = f"Picture {shape.shape_id}"
     named: Any = next(shape._element.iter("{http://schemas.openxmlformats.org/presentationml/2006/main}cNvPr"))
-    named.set("descr", source.stem.replace("_", " "))
+    named.set("descr", texts.clean(source.stem.replace("_", " ")))
     said += _on_slide(deck, Area(int(shape.left), int(shape.top), int(shape.width), int(shape.height)))
     number = pictures(all_shapes(slide)).index(shape._element)
     deck.save()

@@ -74,13 +74,11 @@ def read_slides(arguments: args.ReadRange, context: Context) -> results.RangeRes
 def read_individualslide(arguments: args.ReadSlide, context: Context) -> results.SlideResult:
     """One slide with every shape on it."""
     path = deck_path(arguments.file_path, context)
-    data = context.read(path)
-    deck = context.parse(path, read_deck)
+    deck, package = context.parse(path, _both)
     index = arguments.slide_index
     if index >= len(deck.slides):
         raise ToolError(_no_slide(index, deck, context.shown(path)))
     slide = deck.slides[index]
-    package = Package(data, "presentationml")
     root = package.xml(_slide_parts(package)[index])
     elements = [element for element, _ in found_shapes(root.find(f"{P}cSld/{P}spTree"))]
     parts = _Components(index)
@@ -112,10 +110,9 @@ def read_image(arguments: args.ReadImage, context: Context) -> Image:
             "read_individualslide lists them"
         )
     slide_index, image_index = int(match[1]), int(match[2])
-    deck = context.parse(path, read_deck)
+    deck, package = context.parse(path, _both)
     if slide_index >= len(deck.slides):
         raise ToolError(_no_slide(slide_index, deck, context.shown(path)))
-    package = Package(context.read(path), "presentationml")
     part = Part(package, _slide_parts(package)[slide_index])
     tree = part.root().find(f"{P}cSld/{P}spTree")
     found = pictures(element for element, _ in found_shapes(tree))
@@ -159,6 +156,11 @@ def _shown(data: bytes, name: str) -> Image:
         return Image(out.getvalue(), "image/jpeg")
     plain.save(out, "PNG")
     return Image(out.getvalue(), "image/png")
+
+
+def _both(data: bytes) -> tuple[Deck, Package]:
+    """The deck and its package, of the same bytes."""
+    return read_deck(data), Package(data, "presentationml")
 
 
 def _slide_parts(package: Package) -> list[str]:

@@ -16,12 +16,22 @@ from lxml import etree
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 
-__all__ = ["A", "append_paragraphs", "clear", "format_runs", "paragraphs", "replace_in", "run_texts", "set_paragraphs"]
+__all__ = [
+    "A",
+    "append_paragraphs",
+    "clean",
+    "clear",
+    "format_runs",
+    "paragraphs",
+    "replace_in",
+    "run_texts",
+    "set_paragraphs",
+]
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _MC_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 #: What XML can't hold.
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\ufffe\uffff]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _TAIL = ("endParaRPr",)
 #: The order of what may stand in run properties.
 _RUN_ORDER = (
@@ -29,6 +39,11 @@ _RUN_ORDER = (
     "uLnTx", "uLn", "uFillTx", "uFill", "latin", "ea", "cs", "sym", "hlinkClick", "hlinkMouseOver", "rtl", "extLst",
 )  # fmt: skip
 _FILLS = ("noFill", "solidFill", "gradFill", "blipFill", "pattFill", "grpFill")
+
+
+def clean(text: str) -> str:
+    """A text without the characters that XML can't hold; PowerPoint's own line break becomes a usual one."""
+    return _CONTROL.sub("", text.replace("\v", "\n").replace("\r\n", "\n"))
 
 
 def paragraphs(body: Any) -> list[Any]:
@@ -62,7 +77,7 @@ def _fill(paragraph: Any, text: str, look: Any) -> None:
     """Puts text into a paragraph that holds at most its properties and its end; line breaks become breaks."""
     tail = paragraph.find(f"{A}endParaRPr")
     at = len(paragraph) if tail is None else paragraph.index(tail)
-    for number, line in enumerate(_CONTROL.sub("", text).replace("\v", "\n").split("\n")):
+    for number, line in enumerate(clean(text).split("\n")):
         if number:
             piece = etree.Element(f"{A}br")
             if look is not None:
@@ -168,7 +183,7 @@ def replace_in(root: Any, search: str, replace: str, match_case: bool) -> int:
     pattern = re.compile(re.escape(search.replace("\n", "\v")), 0 if match_case else re.IGNORECASE)
     found = 0
     for paragraph in list(root.iter(f"{A}p")):
-        number = _replace(paragraph, pattern, _CONTROL.sub("", replace))
+        number = _replace(paragraph, pattern, clean(replace))
         if number and not any(parent.tag == _MC_FALLBACK for parent in paragraph.iterancestors()):
             found += number
     return found

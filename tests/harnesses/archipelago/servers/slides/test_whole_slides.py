@@ -12,6 +12,7 @@ from lxml import etree
 from pptx.util import Inches
 
 from envkit.office.deck import read_deck
+from envkit.office.problem import Problem, Unreadable
 
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -206,3 +207,42 @@ def test_a_strict_deck_can_be_edited(call, world, deck) -> None:
     assert after.slides[0].title == "Changed"
     assert after.slides[1:] == before.slides[1:]
     Package(deck.read_bytes(), "presentationml")
+
+
+@pytest.mark.parametrize(
+    "lost", ["slideLayouts/slideLayout2.xml", "slides/slide2.xml", "slideMasters/slideMaster1.xml"]
+)
+def test_a_deck_whose_parts_do_not_fit_together_is_corrupt(call, deck, lost) -> None:
+    files = parts(deck.read_bytes())
+    del files[f"ppt/{lost}"]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    deck.write_bytes(out.getvalue())
+    with pytest.raises(Unreadable) as found:
+        operations(call, {"type": "set_notes", "index": 1, "notes": "x"})
+    assert found.value.problem == Problem.CORRUPT
+    assert deck.read_bytes() == out.getvalue()
+
+
+def test_characters_that_xml_cannot_hold_are_left_out(call, deck, book) -> None:
+    odd = "a\x00b\ud800c\x0bd"
+    operations(
+        call,
+        {"type": "update_slide_title", "index": 0, "title": odd},
+        {"type": "set_notes", "index": 0, "notes": odd},
+        {"type": "replace_text", "search": "Regions", "replace": odd},
+        {"type": "append_table", "index": 4, "rows": [[odd]]},
+    )
+    call(
+        "edit_slides",
+        file_path="/deck.pptx",
+        operations=[{"type": "delete_slide", "index": 5}],
+        metadata={"title": odd},
+    )
+    call("insert_chart", presentation_path="/deck.pptx", slide_index=4, spreadsheet_path=book, sheet_name="Data",
+         data_range="A1:B4", title=odd)  # fmt: skip
+    slides = read_deck(deck.read_bytes()).slides
+    assert (slides[0].title, slides[2].title) == ("abc d", "abc d")
+    assert slides[0].notes == "abc\nd"
