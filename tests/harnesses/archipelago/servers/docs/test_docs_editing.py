@@ -9,21 +9,28 @@ import pytest
 
 LOOKS = """
 <w:p><w:r><w:t xml:space="preserve">Total of </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>100</w:t></w:r>
-<w:r><w:t xml:space="preserve"> units in </w:t></w:r><w:hyperlink w:anchor="x"><w:r><w:rPr><w:u w:val="single"/></w:rPr><w:t>May</w:t></w:r></w:hyperlink></w:p>
-<w:p><w:r><w:t>Page</w:t></w:r><w:r><w:tab/></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGE</w:instrText></w:r>
+<w:r><w:t xml:space="preserve"> units in </w:t></w:r><w:hyperlink w:anchor="x"><w:r><w:rPr><w:u w:val="single"/>
+</w:rPr><w:t>May</w:t></w:r></w:hyperlink></w:p>
+<w:p><w:r><w:t>Page</w:t></w:r><w:r><w:tab/></w:r><w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r>
+<w:instrText>PAGE</w:instrText></w:r>
 <w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>7</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r></w:p>
-<w:p><w:ins w:id="1" w:author="Ann"><w:r><w:t xml:space="preserve">Added </w:t></w:r></w:ins><w:del w:id="2" w:author="Ann"><w:r><w:delText>gone</w:delText></w:r></w:del>
+<w:p><w:ins w:id="1" w:author="Ann"><w:r><w:t xml:space="preserve">Added </w:t></w:r></w:ins>
+<w:del w:id="2" w:author="Ann"><w:r><w:delText>gone</w:delText></w:r></w:del>
 <w:r><w:t>kept\u00a0here</w:t></w:r></w:p>
-<w:p><w:r><w:t xml:space="preserve">Sum </w:t></w:r><m:oMath><m:r><m:t>a+b</m:t></m:r></m:oMath><w:r><w:t xml:space="preserve"> end</w:t></w:r></w:p>
-<w:p><w:sdt><w:sdtPr><w:alias w:val="Name"/></w:sdtPr><w:sdtContent><w:r><w:t>Acme</w:t></w:r></w:sdtContent></w:sdt></w:p>
+<w:p><w:r><w:t xml:space="preserve">Sum </w:t></w:r><m:oMath><m:r><m:t>a+b</m:t></m:r></m:oMath><w:r>
+<w:t xml:space="preserve"> end</w:t></w:r></w:p>
+<w:p><w:sdt><w:sdtPr><w:alias w:val="Name"/></w:sdtPr><w:sdtContent><w:r><w:t>Acme</w:t></w:r></w:sdtContent></w:sdt>
+</w:p>
 <w:p><w:bookmarkStart w:id="9" w:name="far"/><w:r><w:t>Start of a range</w:t></w:r></w:p>
 <w:p><w:r><w:t>End of it</w:t></w:r><w:bookmarkEnd w:id="9"/></w:p>
 """
 TABLE = """
 <w:p><w:r><w:t>Before</w:t></w:r></w:p>
 <w:tbl><w:tblPr/><w:tblGrid><w:gridCol/><w:gridCol/></w:tblGrid>
-<w:tr><w:tc><w:tcPr><w:vMerge w:val="restart"/></w:tcPr><w:p><w:r><w:t>Tall</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>1</w:t></w:r></w:p></w:tc></w:tr>
-<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:p><w:r><w:t>2</w:t></w:r></w:p><w:p><w:r><w:t>2b</w:t></w:r></w:p></w:tc></w:tr>
+<w:tr><w:tc><w:tcPr><w:vMerge w:val="restart"/></w:tcPr><w:p><w:r><w:t>Tall</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r>
+<w:t>1</w:t></w:r></w:p></w:tc></w:tr>
+<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:p><w:r><w:t>2</w:t></w:r></w:p><w:p><w:r><w:t>2b</w:t>
+</w:r></w:p></w:tc></w:tr>
 <w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr><w:p/></w:tc><w:tc><w:p><w:r><w:t>3</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
 <w:p><w:r><w:t>After</w:t></w:r></w:p>
 """

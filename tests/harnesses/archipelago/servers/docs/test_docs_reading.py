@@ -12,20 +12,26 @@ from envkit.harnesses.archipelago.servers.docs import APP
 
 RICH = """
 <w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Plan</w:t></w:r></w:p>
-<w:p><w:r><w:t xml:space="preserve">See </w:t></w:r><w:hyperlink w:anchor="there"><w:r><w:t>the site</w:t></w:r></w:hyperlink>
+<w:p><w:r><w:t xml:space="preserve">See </w:t></w:r><w:hyperlink w:anchor="there"><w:r><w:t>the site</w:t></w:r>
+</w:hyperlink>
 <w:ins w:id="1" w:author="Ann"><w:r><w:t xml:space="preserve"> now</w:t></w:r></w:ins>
 <w:del w:id="2" w:author="Bob"><w:r><w:delText xml:space="preserve"> later</w:delText></w:r></w:del></w:p>
 <w:tbl><w:tblPr/><w:tblGrid><w:gridCol/><w:gridCol/></w:tblGrid>
 <w:tr><w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:p><w:r><w:t>Wide</w:t></w:r></w:p></w:tc></w:tr>
 <w:tr><w:tc><w:p><w:r><w:t>one</w:t></w:r></w:p><w:p><w:r><w:t>two</w:t></w:r></w:p></w:tc>
-<w:tc><w:tbl><w:tblPr/><w:tblGrid><w:gridCol/></w:tblGrid><w:tr><w:tc><w:p><w:r><w:t>inner</w:t></w:r></w:p></w:tc></w:tr></w:tbl><w:p/></w:tc></w:tr>
+<w:tc><w:tbl><w:tblPr/><w:tblGrid><w:gridCol/></w:tblGrid><w:tr><w:tc><w:p><w:r><w:t>inner</w:t></w:r></w:p></w:tc>
+</w:tr></w:tbl><w:p/></w:tc></w:tr>
 </w:tbl>
-<w:sdt><w:sdtPr><w:alias w:val="Status"/><w:dropDownList/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>Open</w:t></w:r></w:p></w:sdtContent></w:sdt>
-<w:p><w:r><w:t>Box:</w:t></w:r><w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing><wp:inline><a:graphic><a:graphicData>
+<w:sdt><w:sdtPr><w:alias w:val="Status"/><w:dropDownList/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>Open</w:t></w:r>
+</w:p></w:sdtContent></w:sdt>
+<w:p><w:r><w:t>Box:</w:t></w:r><w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing><wp:inline><a:graphic>
+<a:graphicData>
 <wps:wsp><wps:txbx><w:txbxContent><w:p><w:r><w:t>In the box</w:t></w:r></w:p></w:txbxContent></wps:txbx></wps:wsp>
 </a:graphicData></a:graphic></wp:inline></w:drawing></mc:Choice><mc:Fallback><w:pict><v:shape><v:textbox>
-<w:txbxContent><w:p><w:r><w:t>In the box</w:t></w:r></w:p></w:txbxContent></v:textbox></v:shape></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>
-<w:p><w:r><w:t xml:space="preserve">Sum </w:t></w:r><m:oMath><m:r><m:t>a+b</m:t></m:r></m:oMath><w:r><w:rPr><w:b/></w:rPr><w:t xml:space="preserve"> bold</w:t></w:r></w:p>
+<w:txbxContent><w:p><w:r><w:t>In the box</w:t></w:r></w:p></w:txbxContent></v:textbox></v:shape></w:pict>
+</mc:Fallback></mc:AlternateContent></w:r></w:p>
+<w:p><w:r><w:t xml:space="preserve">Sum </w:t></w:r><m:oMath><m:r><m:t>a+b</m:t></m:r></m:oMath><w:r><w:rPr><w:b/>
+</w:rPr><w:t xml:space="preserve"> bold</w:t></w:r></w:p>
 """
 
 
