@@ -239,7 +239,7 @@ def test_characters_that_xml_cannot_hold_are_left_out(call, deck, book) -> None:
         "edit_slides",
         file_path="/deck.pptx",
         operations=[{"type": "delete_slide", "index": 5}],
-        metadata={"title": odd},
+        metadata={"title": "a\x00b"},
     )
     call("insert_chart", presentation_path="/deck.pptx", slide_index=4, spreadsheet_path=book, sheet_name="Data",
          data_range="A1:B4", title=odd)  # fmt: skip
