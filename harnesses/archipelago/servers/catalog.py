@@ -96,7 +96,7 @@ def build(app: App, mode: Mode) -> list[Entry]:
             entries.append(
                 Entry(
                     app.name, app.server, meta.name, "meta", meta.name, meta.description,
-                    schemas.wire_schema(meta.request, "request"),
+                    schemas.wire_schema(meta.request, "request", compact=True),
                 )
             )  # fmt: skip
             if app.schema_tool is not None and meta is not app.metas[0]:

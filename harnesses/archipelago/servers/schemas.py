@@ -7,7 +7,7 @@ server's tool list and by the `*_schema` companions, which give the full schema 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,8 @@ from envkit.harnesses.archipelago.servers.arguments import known_fields
 
 __all__ = ["action_fields", "known_models", "output_schema", "schema_request", "tidy", "wire_schema"]
 
+#: From so many variants on, they are shown as one object where a companion has them in full.
+_MERGED = 3
 _DROPPED = ("title", "$defs", "discriminator", "additionalProperties", "const")
 
 
@@ -72,14 +74,80 @@ def _tidy(node: Any, definitions: Mapping[str, Any], above: tuple[str, ...]) -> 
     return out
 
 
-def wire_schema(model: type[BaseModel], wrapper: str | None, outer: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The input schema of a tool, inside its published envelope; `outer` names what stands beside it."""
-    inner = tidy(model)
+def wire_schema(
+    model: type[BaseModel], wrapper: str | None, outer: tuple[str, ...] = (), *, compact: bool = False
+) -> dict[str, Any]:
+    """The input schema of a tool, inside its published envelope.
+
+    Args:
+        outer: What stands beside the envelope, not in it.
+        compact: Variants told apart by their `type` are shown as one object, for tools whose companion has them in
+            full.
+    """
+    inner = _compact(tidy(model)) if compact else tidy(model)
     if wrapper is None:
         inner.pop("description", None)
         return inner
     beside = {name: inner["properties"].pop(name) for name in outer}
     return {"type": "object", "properties": {wrapper: inner, **beside}, "required": [wrapper]}
+
+
+def _compact(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_compact(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: value if key in ("enum", "required", "default") else _compact(value) for key, value in node.items()}
+    variants = node.get("anyOf", ())
+    if len(variants) < _MERGED or not all(_kind(variant) for variant in variants):
+        return node
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    return {**rest, **_merged(variants, str(rest.get("description", "")))}
+
+
+def _kind(variant: Mapping[str, Any]) -> str:
+    """The name of a variant, where it is one: an object whose `type` can only be that."""
+    names = variant.get("properties", {}).get("type", {}).get("enum", ())
+    return str(names[0]) if len(names) == 1 else ""
+
+
+def _merged(variants: Sequence[Mapping[str, Any]], about: str) -> dict[str, Any]:
+    """One object that each of the variants is a case of: every field once, and which fields each variant has."""
+    fields: dict[str, list[dict[str, Any]]] = {}
+    lines = []
+    for variant in variants:
+        required = variant.get("required", ())
+        names = [name for name in variant["properties"] if name != "type"]
+        marked = [f"{name}*" if name in required else name for name in names]
+        lines.append(f"{_kind(variant)}({', '.join(marked)})")
+        for name in names:
+            fields.setdefault(name, []).append(variant["properties"][name])
+    kinds = {"type": "string", "enum": [_kind(variant) for variant in variants]}
+    properties = {"type": kinds, **{name: _common(shapes) for name, shapes in fields.items()}}
+    described = f"{about.rstrip('. ')}. " if about else ""
+    return {
+        "type": "object",
+        "description": f"{described}By type, * required: {'; '.join(lines)}",
+        "properties": properties,
+        "required": ["type"],
+    }
+
+
+def _common(shapes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A schema that allows what any of these does; what is said of the field is kept where all say the same."""
+    plain: list[dict[str, Any]] = []
+    for shape in shapes:
+        bare = {key: value for key, value in shape.items() if key not in ("description", "default")}
+        for each in bare.get("anyOf", [bare]):
+            if each not in plain:
+                plain.append(each)
+    if len(plain) > 1 and all("enum" in each for each in plain):
+        plain = [{**plain[0], "enum": list(dict.fromkeys(value for each in plain for value in each["enum"]))}]
+    said = [shape.get("description", "") for shape in shapes]
+    out: dict[str, Any] = plain[0] if len(plain) == 1 else {"anyOf": plain}
+    if said[0] and all(text == said[0] for text in said):
+        out = {**out, "description": said[0]}
+    return out
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:

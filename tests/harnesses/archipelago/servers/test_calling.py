@@ -143,6 +143,22 @@ def test_schemas_are_written_out_without_what_says_nothing():
     assert schema["properties"]["input"]["properties"]["level"] == {"type": "integer"}
 
 
+def test_a_meta_tool_shows_variants_as_one_object_and_its_companion_in_full():
+    app = catalog.load_app("sheets")
+    meta, companion = catalog.build(app, "meta")
+    shown = meta.input_schema["properties"]["request"]["properties"]["operations"]["items"]
+    kinds = shown["properties"]["type"]["enum"]
+    assert {"set_cell", "append_rows", "format_cells", "add_image"} <= set(kinds)
+    assert shown["required"] == ["type"]
+    assert "rename_sheet(sheet*, new_name*)" in shown["description"]
+    assert companion.name == "sheets_schema"
+    individual = next(entry for entry in catalog.build(app, "individual") if entry.name == "edit_spreadsheet")
+    variants = individual.input_schema["properties"]["input"]["properties"]["operations"]["items"]["anyOf"]
+    assert [variant["properties"]["type"]["enum"][0] for variant in variants] == kinds
+    for variant in variants:  # every field of every variant is there
+        assert set(variant["properties"]) <= set(shown["properties"])
+
+
 def test_every_schema_of_every_app_is_typed():
     """No bare object and no bare list anywhere, in either mode."""
 
