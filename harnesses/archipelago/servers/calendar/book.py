@@ -17,6 +17,8 @@ from envkit.office.problem import Unreadable
 __all__ = ["MAIN", "Book", "Entry", "aware", "open_book", "root_of"]
 
 MAIN = "calendar.ics"
+#: How many of one series are followed.
+MAX_STARTS = 5_000
 _LATEST = dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
 
 
@@ -87,10 +89,11 @@ class Book:
     def remarks(self, text: str) -> str:
         return " ".join([text, *(f"Not read: {why}." for why in self.broken.values())])
 
-    def starts(self, entry: Entry, end: dt.datetime) -> list[dt.date] | None:
+    def starts(self, entry: Entry, end: dt.datetime, begin: dt.datetime | None = None) -> list[dt.date] | None:
         """The starts of a series up to a moment, without those left out or changed; None for a rule that is only said.
 
-        An event that isn't repeated has its one start.
+        An event that isn't repeated has its one start. Of a series those long before `begin` may be left out, and no
+        more than `MAX_STARTS` are given.
         """
         event = entry.event
         if event is None or event.start is None:
@@ -109,9 +112,11 @@ class Book:
             if series is None:
                 return None
             for moment in series:
-                if aware(moment.replace(tzinfo=zone)) > end:
+                placed = aware(moment.replace(tzinfo=zone))
+                if placed > end or len(found) >= MAX_STARTS:
                     break
-                found.add(moment)
+                if begin is None or placed >= begin:
+                    found.add(moment)
         for line in entry.component.all("RDATE"):
             found |= set(_moments(line.value, line.parameter("TZID"), zone))
         gone = {m for line in entry.component.all("EXDATE") for m in _moments(line.value, line.parameter("TZID"), zone)}

@@ -107,7 +107,7 @@ class IcsFile:
             data = decode_text(data).encode()
         if not data.strip():
             raise Unreadable(Problem.EMPTY, "it holds nothing")
-        text = data.decode("utf-8", "surrogateescape")
+        text = _text(data)
         if not re.match(r"\ufeff?\s*BEGIN:VCALENDAR\s*[\r\n]", text, re.IGNORECASE):
             raise Unreadable(Problem.NOT_THIS_FORMAT, "it is no calendar: it does not begin with BEGIN:VCALENDAR")
         found = cls(newline="\r\n" if "\r\n" in text else "\n")
@@ -158,6 +158,15 @@ class IcsFile:
         """The file's bytes."""
         text = "".join(i.raw if isinstance(i, Line) else i.source for i in self.items)
         return text.encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    """The file's text. What is no UTF-8 is taken as readers take it, for Windows-1252, and written as UTF-8."""
+    try:
+        re.sub(rb"\r*\n[ \t]", b"", data).decode("utf-8")
+    except UnicodeDecodeError:
+        return "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in data)
+    return data.decode("utf-8", "surrogateescape")  # a fold may stand inside a character
 
 
 def _ends(line: Line, kind: str) -> bool:

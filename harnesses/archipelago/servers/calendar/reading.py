@@ -25,7 +25,6 @@ __all__ = ["list_events", "read_event"]
 
 _SHOWN_TEXT = 300
 _SHOWN_NEXT = 5
-_MAX_LISTED = 20_000
 _ANSWERS = {"NEEDS-ACTION": "needsAction", "DECLINED": "declined", "TENTATIVE": "tentative", "ACCEPTED": "accepted"}
 _RULES = ("RRULE", "EXRULE", "RDATE", "EXDATE")
 
@@ -110,18 +109,26 @@ def _between(book: Book, begin: dt.datetime | None, end: dt.datetime | None) -> 
         event = entry.event
         if event is None or event.start is None:
             continue
-        starts = book.starts(entry, last)
+        length = aware(event.end) - aware(event.start) if event.end else dt.timedelta(0)
+        starts = book.starts(entry, last, _back(begin, length))
         if starts is None:
             if aware(event.start) <= last:
                 rows.append((aware(event.start), _Row(entry)))
             continue
-        length = aware(event.end) - aware(event.start) if event.end else dt.timedelta(0)
-        for start in starts[:_MAX_LISTED]:
+        for start in starts:
             moment = aware(start)
             until = moment + length
             if moment <= last and (begin is None or until > begin or (not length and moment >= begin)):
                 rows.append((moment, _Row(entry, start)))
     return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+
+
+def _back(begin: dt.datetime | None, length: dt.timedelta) -> dt.datetime | None:
+    """From when on a start is of interest: what began earlier is over, time zones aside."""
+    try:
+        return None if begin is None else begin - max(length, dt.timedelta(0)) - dt.timedelta(days=2)
+    except OverflowError:
+        return None
 
 
 def _summary(row: _Row) -> EventSummary:
@@ -205,7 +212,7 @@ def _alarm(lines: list[Line]) -> str:
 
 def _next(book: Book, entry: Entry, context: Context) -> list[str] | None:
     now = context.now()
-    starts = book.starts(entry, now + dt.timedelta(days=731))
+    starts = book.starts(entry, now + dt.timedelta(days=731), now)
     if starts is None:
         return None
     return [s.isoformat() for s in starts if aware(s) >= now][:_SHOWN_NEXT]

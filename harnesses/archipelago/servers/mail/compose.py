@@ -115,16 +115,17 @@ def compose(draft: Draft) -> tuple[str, bytes]:
     for name, group in (("To", draft.to), ("Cc", draft.cc), ("Bcc", draft.bcc)):
         if group:
             message[name] = _written(group, utf8=not plain_ascii)
-    message["Subject"] = _clean(draft.subject)
-    message["X-Thread-ID"] = draft.thread_id or mail_id
+    message["Subject"] = _flat(_clean(draft.subject))
+    # What another message brings along may hold line breaks in its encoded words.
+    message["X-Thread-ID"] = _flat(draft.thread_id or mail_id)
     if draft.in_reply_to:
-        message["In-Reply-To"] = draft.in_reply_to
+        message["In-Reply-To"] = _flat(draft.in_reply_to)
     if draft.references:
-        message["References"] = " ".join(draft.references)
+        message["References"] = _flat(" ".join(draft.references))
     message["X-Body-Format"] = "html" if draft.rich else "plain"
     paths = [file.path for file in draft.files if file.path]
     if paths:
-        message["X-Attachments"] = ", ".join(f'"{p}"' if "," in p else p for p in paths)
+        message["X-Attachments"] = _flat(", ".join(f'"{p}"' if "," in p else p for p in paths))
     body = draft.body or (html_to_text(draft.rich) if draft.rich else "")
     message.set_content(_clean(body).rstrip("\n") + "\n", cte="8bit")
     if draft.rich:
@@ -138,7 +139,7 @@ def compose(draft: Draft) -> tuple[str, bytes]:
             major, _, minor = kind.partition("/")
             if major in ("multipart", "message") or not minor:
                 major, minor = "application", "octet-stream"
-            message.add_attachment(file.data, maintype=major, subtype=minor, filename=_clean(file.name))
+            message.add_attachment(file.data, maintype=major, subtype=minor, filename=_flat(_clean(file.name)))
     # Headers on one line each: folding would encode long Message-IDs, which no program would find again.
     return mail_id, message.as_bytes(policy=policy.clone(max_line_length=0))
 
@@ -147,6 +148,11 @@ def _written(group: Sequence[Person], *, utf8: bool) -> str:
     if utf8:
         return ", ".join(f'"{name}" <{address}>' if name else address for name, address in group)
     return ", ".join(email.utils.formataddr((_clean(name), address)) for name, address in group)
+
+
+def _flat(text: str) -> str:
+    """On one line, without control characters."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()
 
 
 def _clean(text: str) -> str:

@@ -216,6 +216,10 @@ def _files(paths: Sequence[str] | None, context: Context) -> list[File]:
     out: list[File] = []
     for text in paths or ():
         path = context.path(text, must_exist=True)
+        if re.search(r"[\x00-\x1f\x7f]", context.shown(path)):
+            raise ToolError(
+                f"{context.shown(path)!r} can't be attached: there is a control character in its name; copy it"
+            )
         out.append(File(path.name, context.read(path), context.shown(path)))
     return _once(out)
 

@@ -58,6 +58,16 @@ def test_a_window_holds_each_of_a_series(book: Any, start: str, end: str, expect
     assert shown == expected
 
 
+def test_a_series_without_end_in_a_window_without_end(book: Any) -> None:
+    book.main.write_bytes(book.main.read_bytes().replace(b"FREQ=WEEKLY;BYDAY=MO;COUNT=4", b"FREQ=DAILY"))
+    found = book.call("list_events", start="2026-05-01", end="9999-12-31", limit=5)
+    assert found.events[0].start.date == "2026-05-01"
+    assert found.events[1].start.dateTime == "2026-05-01T09:00:00+02:00"
+    assert found.total < 10_000
+    late = book.call("list_events", start="2126-05-01", end="2126-05-02")
+    assert [e.start.dateTime[:10] for e in late.events] == ["2126-05-01", "2126-05-02"]
+
+
 def test_a_window_that_is_none(book: Any) -> None:
     with pytest.raises(ToolError, match="is later than end"):
         book.call("list_events", start="2026-04-02", end="2026-04-01")

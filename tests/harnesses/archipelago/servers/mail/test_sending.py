@@ -180,6 +180,42 @@ def test_what_cant_be_sent_stores_nothing(mail: Any, change: dict[str, Any], rea
     assert mail.box.read_bytes() == before
 
 
+def test_a_name_with_a_line_break_cant_become_a_header(mail: Any) -> None:
+    (mail.files / "a\nBcc: x@y.example").write_text("a")
+    before = mail.box.read_bytes()
+    with pytest.raises(ToolError, match="control character in its name"):
+        send(mail, attachments=["/a\nBcc: x@y.example"])
+    assert mail.box.read_bytes() == before
+
+
+def test_a_received_message_cant_smuggle_headers_into_the_answer(mail: Any) -> None:
+    hostile = EmailMessage()
+    hostile.set_content("hi")
+    hostile.add_attachment(b"x", maintype="application", subtype="x", filename="f.bin")
+    text = hostile.as_string().replace('filename="f.bin"', 'filename="=?utf-8?q?f=0ABcc:_x@y.example?="')
+    head = (
+        "From e@vil.example Thu Mar  5 09:00:00 2026\nMessage-ID: =?utf-8?q?<h@x>=0ABcc:_x@y.example?=\n"
+        "Date: Thu, 5 Mar 2026 09:00:00 +0000\nFrom: =?utf-8?q?E=0ABcc:_x@y.example?= <e@vil.example>\n"
+        f"To: {ME}\nSubject: =?utf-8?q?S=0ABcc:_x@y.example?=\nX-Thread-ID: =?utf-8?q?t=0ABcc:_x@y.example?=\n"
+    )
+    with mail.box.open("a") as box:
+        box.write(head + text + "\n")
+    mail_id = mail.call("list_mails").mails[0].mail_id
+    for tool, more in (("reply_mail", {"body": "no"}), ("forward_mail", {"to_email": "bo@firm.example"})):
+        mail.call(tool, original_mail_id=mail_id, **more)
+        last = stored(mail.box)[-1]
+        assert last["Bcc"] is None
+        assert read_mbox(mail.box.read_bytes())[-1].bcc == ()
+
+
+def test_addresses_beyond_ascii(mail: Any) -> None:
+    sent = send(mail, to_email="Jürgen Groß <jürgen@bücher.example>", subject="Grüße")
+    assert mail.call("read_mail", mail_id=sent.mail_id).to == ["Jürgen Groß <jürgen@bücher.example>"]
+    mail.call("reply_mail", original_mail_id=sent.mail_id, body="Und?")
+    last = read_mbox(mail.box.read_bytes())[-1]
+    assert (last.to, last.subject) == (("jürgen@bücher.example",), "Re: Grüße")
+
+
 def test_harmless_mistakes_are_taken_as_meant(mail: Any) -> None:
     (mail.files / "a.txt").write_text("a")
     send(mail, to_email=["cy@client.example", "Low, Dan <dan@client.example>"], attachments="/a.txt")
