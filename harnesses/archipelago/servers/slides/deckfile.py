@@ -109,8 +109,15 @@ class DeckFile:
 def set_metadata(presentation: Presentation, metadata: Metadata | None) -> list[str]:
     """Sets the given properties of a deck and returns their names."""
     names = [n for n in ("title", "subject", "author", "comments") if getattr(metadata, n, None) is not None]
+    if not names:
+        return []
+    package = presentation.part.package
+    fresh = all(relation.reltype != RT.CORE_PROPERTIES for relation in package._rels.values())
+    properties = presentation.core_properties
+    if fresh:  # python-pptx signs what it makes
+        properties.title = properties.last_modified_by = ""
     for name in names:
-        setattr(presentation.core_properties, name, clean(getattr(metadata, name)))
+        setattr(properties, name, clean(getattr(metadata, name)))
     return names
 
 
@@ -134,15 +141,26 @@ def _opened(data: bytes) -> Presentation:
         raise Unreadable(Problem.CORRUPT, f"its parts don't fit together: {error}") from error
     if not isinstance(part, PresentationPart):
         raise Unreadable(Problem.NOT_THIS_FORMAT, f"its main part is no deck but {part.content_type}")
-    for element in part.presentation.element.iterfind(f"{_P}sldIdLst/{_P}sldId"):
-        relation = part.rels.get(element.get(f"{_R}id"))
-        if relation is None or relation.is_external or relation.reltype != RT.SLIDE:
-            raise Unreadable(Problem.CORRUPT, "its list of slides names a slide that is not in the file")
-        layout = _related(relation.target_part, RT.SLIDE_LAYOUT)
+    for slide in _listed(part, "sldIdLst", RT.SLIDE):
+        layout = _related(slide, RT.SLIDE_LAYOUT)
         if layout is None or _related(layout, RT.SLIDE_MASTER) is None:
-            raise Unreadable(Problem.CORRUPT, f"slide {relation.target_part.partname} has no layout or no master")
+            raise Unreadable(Problem.CORRUPT, f"slide {slide.partname} has no layout or no master")
+    for master in _listed(part, "sldMasterIdLst", RT.SLIDE_MASTER):
+        _listed(master, "sldLayoutIdLst", RT.SLIDE_LAYOUT)
     presentation: Presentation = part.presentation
     return presentation
+
+
+def _listed(part: Any, name: str, kind: str) -> list[Any]:
+    """The parts that a list of a part names. Raises `Unreadable` where one is missing or of another kind."""
+    out: list[Any] = []
+    for element in part._element.iterfind(f"{_P}{name}/*"):
+        relation = part.rels.get(element.get(f"{_R}id"))
+        if relation is None or relation.is_external or relation.reltype != kind:
+            what = {"sldIdLst": "slides", "sldMasterIdLst": "masters"}.get(name, "layouts")
+            raise Unreadable(Problem.CORRUPT, f"its list of {what} names one that is not in the file")
+        out.append(relation.target_part)
+    return out
 
 
 def _related(part: Any, kind: str) -> Any:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import zipfile
+
+import pdfplumber
 import pptx
 import pytest
 from pydantic import ValidationError
@@ -80,6 +85,28 @@ def test_bad_names_and_rows_are_refused(call, world) -> None:
         call("create_deck", directory="/../..", file_name="a.pptx", slides=[{"title": "T"}])
     with pytest.raises(ValidationError, match="same number of cells"):
         call("create_deck", directory="/", file_name="a.pptx", slides=[{"table": {"rows": [["a"], ["b", "c"]]}}])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_libreoffice_shows_a_page_for_every_slide(call, world, tmp_path) -> None:
+    call("create_deck", directory="/", file_name="a.pptx", slides=BLOCKS)
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = ["soffice", "--headless", profile, "--convert-to", "pdf", "--outdir", str(tmp_path)]
+    subprocess.run([*command, str(world.filesystem / "a.pptx")], check=True, capture_output=True, timeout=500)
+    assert len(pdfplumber.open(tmp_path / "a.pdf").pages) == len(BLOCKS)
+
+
+def test_metadata_of_a_deck_that_has_none(call, deck) -> None:
+    with zipfile.ZipFile(deck) as archive:
+        files = {n: archive.read(n) for n in archive.namelist() if n != "docProps/core.xml"}
+    files["_rels/.rels"] = re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", files["_rels/.rels"])
+    with zipfile.ZipFile(deck, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    note = {"type": "set_notes", "index": 0, "notes": "n"}
+    call("edit_slides", file_path="/deck.pptx", operations=[note], metadata={"author": "Ann"})
+    assert read_deck(deck.read_bytes()).properties == (("creator", "Ann"),), "and nothing of the library's"
 
 
 def test_delete(call, deck, broken, world) -> None:
