@@ -19,6 +19,8 @@ from envkit.office.problem import Unreadable
 __all__ = ["Box", "Entry", "append", "open_box", "same_id"]
 
 MAX_BYTES = 512 << 20
+#: How much of a file tells whether it is a mailbox.
+_HEAD = 4096
 _EPOCH = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
 _SENT_NAMES = ("sent", "sent items", "sent mail", "sent messages")
 
@@ -41,7 +43,6 @@ class Box:
 
     root: Path
     entries: list[Entry] = field(default_factory=list)
-    sound: list[Path] = field(default_factory=list)
     broken: dict[Path, str] = field(default_factory=dict)
     _by_id: dict[str, Entry] = field(default_factory=dict)
     _presence: Counter[str] = field(default_factory=Counter)
@@ -136,25 +137,33 @@ def open_box(context: Context) -> Box:
     for path in state_files(root, ".mbox"):
         try:
             box.add(path, read_mbox(context.read(path, max_bytes=MAX_BYTES)))
-            box.sound.append(path)
         except (Unreadable, ToolError, OSError) as error:
             box.broken[path] = f"{state_name(context, path)} can't be read: {error}"
     return box
 
 
-def _target(box: Box, context: Context) -> Path:
-    """The file that new messages go to."""
+def _target(root: Path, context: Context) -> Path:
+    """The file that new messages go to. Only the beginning of each is looked at."""
     wanted = context.settings.get("APP_MAIL_MBOX_FILENAME", "").strip() or "sent.mbox"
     if "/" in wanted or wanted.startswith(".") or not wanted.lower().endswith(".mbox"):
         raise ToolError(f"APP_MAIL_MBOX_FILENAME must be the name of an mbox file, found {wanted!r}")
-    named = [p for p in box.sound if p.name.lower() == wanted.lower()]
-    sent = [p for p in box.sound if p.stem.lower() in _SENT_NAMES]
-    for choice in (named, sent, box.sound):
+    sound: list[Path] = []
+    broken: dict[Path, str] = {}
+    for path in state_files(root, ".mbox"):
+        try:
+            with path.open("rb") as file:
+                read_mbox(file.read(_HEAD))
+            sound.append(path)
+        except (Unreadable, OSError) as error:
+            broken[path] = f"{state_name(context, path)} can't be read: {error}"
+    named = [p for p in sound if p.name.lower() == wanted.lower()]
+    sent = [p for p in sound if p.stem.lower() in _SENT_NAMES]
+    for choice in (named, sent, sound):
         if choice:
             return choice[0]
-    target = box.root / wanted
-    if target in box.broken:
-        raise ToolError(f"nothing was sent: {box.broken[target]}, and it is the file that sent messages go to")
+    target = root / wanted
+    if target in broken:
+        raise ToolError(f"nothing was sent: {broken[target]}, and it is the file that sent messages go to")
     return target
 
 
@@ -165,7 +174,7 @@ def append(context: Context, sender: str, content: bytes) -> Path:
     """
     root = state_folder(context, "APP_MAIL_DATA_ROOT", "mail")
     with locked(root):
-        target = _target(open_box(context), context)
+        target = _target(root, context)
         before = context.read(target, max_bytes=MAX_BYTES) if target.exists() else b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
