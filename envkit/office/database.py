@@ -64,7 +64,7 @@ def read_database(data: bytes) -> Database:
         connection.execute("PRAGMA query_only = ON")
         connection.text_factory = lambda value: value.decode("utf-8", "replace")
         return _read(connection)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
         raise Unreadable(Problem.CORRUPT, f"it is broken: {error}") from error
     finally:
         connection.close()

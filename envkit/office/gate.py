@@ -104,6 +104,8 @@ def check_directory(archive: zipfile.ZipFile) -> None:
     if total > MAX_TOTAL_BYTES:
         raise Unreadable(Problem.TOO_BIG, f"it unpacks to {total} bytes; at most {MAX_TOTAL_BYTES} are read")
     for info in infos:
+        if not info.filename:
+            raise Unreadable(Problem.CORRUPT, "it has a part without a name")
         if info.flag_bits & 1:
             raise Unreadable(Problem.ENCRYPTED, "its zip members are encrypted")
         if info.file_size > MAX_PART_BYTES:

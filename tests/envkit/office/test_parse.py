@@ -259,3 +259,18 @@ def test_a_sheet_of_a_hundred_thousand_rows_is_read_within_bounds() -> None:
     assert rows == 1
     text = "a,b,c\n" + "".join(f"{row},item {row},{row * 1.5}\n" for row in range(100_000))
     assert len(parse(text.encode(), read_table, limits).rows) == 100_000
+
+
+def test_a_zip_with_a_part_without_a_name_is_corrupt() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("x", b"data")
+    # The directory's entry: the length of its name, 18 bytes behind the sizes, becomes 0.
+    data = bytearray(out.getvalue())
+    entry = data.index(b"PK\x01\x02")
+    data[entry + 28 : entry + 30] = b"\0\0"
+    data[entry + 30 : entry + 32] = b"\x01\0"  # what was the name is an extra field of one byte
+    with pytest.raises(Unreadable) as caught:
+        admit(bytes(data))
+    assert caught.value.problem is Problem.CORRUPT
+    assert "without a name" in str(caught.value)
