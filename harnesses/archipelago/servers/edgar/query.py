@@ -17,6 +17,7 @@ from envkit.harnesses.archipelago.servers.edgar import spec
 from envkit.harnesses.archipelago.servers.edgar.data import Company, EdgarData
 from envkit.harnesses.archipelago.servers.edgar.documents import document_text, tables_with
 from envkit.harnesses.archipelago.servers.tabled import TabledArguments
+from envkit.office.problem import Problem, Unreadable
 
 __all__ = ["Answer", "query"]
 
@@ -35,7 +36,11 @@ def query(arguments: TabledArguments, context: Context) -> Answer:
     """Carries out any tool of the table."""
     row: spec.Row = arguments.row
     given = arguments.model_dump(exclude_none=True)
-    return Answer(**_VIEWS[row.view](EdgarData(context), given))
+    try:
+        return Answer(**_VIEWS[row.view](EdgarData(context), given))
+    except (AttributeError, TypeError, KeyError) as error:
+        # Files of a world are anybody's: an object where the SEC has a list is a broken file, not a fault of ours.
+        raise Unreadable(Problem.CORRUPT, f"it is not in the shape that the SEC publishes: {error}") from error
 
 
 def _company(data: EdgarData, given: dict[str, Any]) -> Company:

@@ -132,6 +132,12 @@ def test_broken_data_are_told(call, data) -> None:
     assert "not this format" in call("lookup_cik", ticker="BRLO")
 
 
+@pytest.mark.parametrize("content", ['{"filings": [1]}', '{"filings": {"recent": {"accessionNumber": 3}}}'])
+def test_data_of_another_shape_are_corrupt(call, data, content) -> None:
+    (data / "submissions/CIK0000000111.json").write_text(content)
+    assert "corrupt" in call("get_company_submissions", ticker="BRLO")
+
+
 def test_a_world_without_data(call, tmp_path) -> None:
     assert call("health_check")["status"] == "unavailable"
     assert "no EDGAR data" in call("lookup_cik", ticker="X")
