@@ -52,8 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from envkit.harnesses.archipelago.servers import lean
 
     lean.slim()
-    with lean.deferred():
-        import mcp.types  # noqa: F401 imported here for the sake of what it costs
+    try:
+        with lean.deferred():
+            import mcp.types
+        import mcp.server.lowlevel.server  # noqa: F401 imported here for the sake of what they cost
+    except (ImportError, AttributeError):
+        lean.undo()
     import asyncio
     from pathlib import Path
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-__all__ = ["deferred", "restore", "slim"]
+__all__ = ["deferred", "restore", "slim", "undo"]
 
 _PACKAGES = ("mcp", "mcp.server", "mcp.server.lowlevel", "mcp.server.experimental", "mcp.shared")
 
@@ -86,3 +86,10 @@ def restore() -> None:
     for name in ("httpx", "jsonschema"):
         if getattr(sys.modules.get(name), "__file__", None) is None:
             sys.modules.pop(name, None)
+
+
+def undo() -> None:
+    """Forgets all of it, where an SDK turns out to need more than it is given: what is imported next is whole."""
+    restore()
+    for name in [name for name in sys.modules if name == "mcp" or name.startswith("mcp.")]:
+        del sys.modules[name]
