@@ -79,7 +79,8 @@ def locked(folder: Path) -> Iterator[None]:
 def desk_owner(context: Context) -> str:
     """Whose desk this is: the address that takes part in most messages of the mailbox; "" where mail says nothing."""
     count: Counter[str] = Counter()
-    for path in state_files(state_folder(context, "APP_MAIL_DATA_ROOT", "mail"), ".mbox"):
+    named = context.settings.get("APP_MAIL_DATA_ROOT", "").strip()
+    for path in state_files(Path(named) if named else context.apps_data / "mail", ".mbox"):
         with contextlib.suppress(OSError, Unreadable):
             with path.open("rb") as file:
                 head = file.read(_LOOKED_AT)

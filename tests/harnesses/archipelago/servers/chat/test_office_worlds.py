@@ -21,8 +21,8 @@ def test_the_owner_is_found_and_all_state_is_read(world: str) -> None:
     apps = folder / ".apps_data"
     told = re.search(r"<(\S+@\S+)>", (apps / "README.md").read_text())
     assert told is not None
-    context = Context(folder / "filesystem", apps)
-    box, chat, book = open_box(context), open_store(context), open_book(context)
+    contexts = {app: Context(folder / "filesystem", apps, apps / app) for app in ("mail", "chat", "calendar")}
+    box, chat, book = open_box(contexts["mail"]), open_store(contexts["chat"]), open_book(contexts["calendar"])
     assert box.owner() == told[1]
     assert {_me(entry, box)[1] for entry in box.entries} == {told[1]}
     assert chat.me().email == told[1]
