@@ -104,7 +104,7 @@ def _rewritten(
     def own_row(match: re.Match[str]) -> str:
         name = match[1]
         found = tables.get(name.casefold()) if name else _holding(tables, sheet, at)
-        if found is None or not found[1].area[0] <= at[0] <= found[1].area[2]:
+        if found is None or not found[1].area[0] < at[0] <= found[1].area[2]:
             return match[0]
         first = next((g for g in (match[2], match[4], match[5], match[7]) if g), None)
         last = match[3] or match[6]

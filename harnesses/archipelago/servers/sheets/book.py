@@ -20,6 +20,7 @@ from envkit.harnesses.archipelago.servers.sheets.parts import MAIN, REL, Parts
 from envkit.harnesses.archipelago.servers.sheets.strings import Strings
 from envkit.harnesses.archipelago.servers.sheets.styles import StyleTable
 from envkit.office.workbook import Address, Area, Workbook, parse_area, read_workbook, show_address
+from envkit.office.workbook.styles import number as whole
 
 __all__ = ["Book", "Report", "SheetEntry", "TableEntry"]
 
@@ -87,6 +88,15 @@ class TableEntry:
         return str(self.root.get("displayName") or self.root.get("name", ""))
 
     @property
+    def sound(self) -> bool:
+        """Whether its range is one."""
+        try:
+            parse_area(self.root.get("ref", ""))
+        except ValueError:
+            return False
+        return True
+
+    @property
     def area(self) -> Area:
         return parse_area(self.root.get("ref", "A1"))
 
@@ -96,7 +106,7 @@ class TableEntry:
 
     @property
     def totals(self) -> int:
-        return int(self.root.get("totalsRowCount", "0"))
+        return whole(self.root.get("totalsRowCount"))
 
     @property
     def columns(self) -> list[Any]:
@@ -182,7 +192,7 @@ class Book:
     def active(self) -> SheetEntry:
         """The sheet that is shown when the file is opened."""
         view = self.root.find(f"{MAIN}bookViews/{MAIN}workbookView")
-        index = int(view.get("activeTab", "0")) if view is not None else 0
+        index = whole(view.get("activeTab")) if view is not None else 0
         entry = self.sheets[index] if 0 <= index < len(self.sheets) else self.sheets[0]
         if entry.kind == "worksheet":
             return entry
@@ -213,7 +223,8 @@ class Book:
         """The tables of a sheet."""
         if not self.parts.has(entry.part):
             return []
-        return [TableEntry(part, self.parts.xml(part)) for part in self.parts.related(entry.part, "table")]
+        found = [TableEntry(part, self.parts.xml(part)) for part in self.parts.related(entry.part, "table")]
+        return [table for table in found if table.sound]
 
     def table_at(self, entry: SheetEntry, at: Address) -> TableEntry | None:
         for table in self.tables(entry):

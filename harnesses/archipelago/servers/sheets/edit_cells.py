@@ -5,21 +5,19 @@ Used by `editing.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from lxml import etree
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.sheets.areas import a1, area_of, cell_of, is_block, overlaps, split_sheet
 from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry, TableEntry
-from envkit.harnesses.archipelago.servers.sheets.grid import Grid, place
+from envkit.harnesses.archipelago.servers.sheets.grid import Grid, merged, place
 from envkit.harnesses.archipelago.servers.sheets.operations import AppendRows, MergeCells, SetCell, UnmergeCells
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
 from envkit.harnesses.archipelago.servers.sheets.storing import shown_before, store
-from envkit.office.workbook import Area, parse_area, show_address
+from envkit.office.workbook import show_address
 from envkit.office.workbook.values import MAX_COLUMN, MAX_ROW
 
-__all__ = ["append_rows", "merge_cells", "merged", "set_cell", "unmerge_cells", "warn_protected"]
+__all__ = ["append_rows", "merge_cells", "set_cell", "unmerge_cells", "warn_protected"]
 
 
 def warn_protected(book: Book, entry: SheetEntry) -> None:
@@ -123,17 +121,6 @@ def _grow(book: Book, grid: Grid, table: TableEntry, bottom: int) -> None:
                 sheet = grid.name
                 book.mark(sheet, at)
                 book.report.cell(sheet, at, "(empty)", f"={formula.text.removeprefix('=')}")
-
-
-def merged(root: Any) -> list[tuple[Any, Area]]:
-    """The merged blocks of a sheet."""
-    out = []
-    for element in root.iterfind(f"{MAIN}mergeCells/{MAIN}mergeCell"):
-        try:
-            out.append((element, parse_area(element.get("ref", ""))))
-        except ValueError:
-            continue
-    return out
 
 
 def merge_cells(book: Book, op: MergeCells) -> str:

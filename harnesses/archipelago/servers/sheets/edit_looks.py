@@ -7,7 +7,7 @@ was not there. Used by `editing.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,12 +27,15 @@ from envkit.harnesses.archipelago.servers.sheets.operations import (
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
 from envkit.harnesses.archipelago.servers.sheets.styles import argb, set_font, set_side
 from envkit.office.workbook import Address, Area, column_letters, is_date_format, show_address
+from envkit.office.workbook.styles import number as whole
 from envkit.office.workbook.values import MAX_COLUMN, MAX_ROW
 
 __all__ = ["format_cells", "freeze_panes", "set_column_width", "set_number_format", "set_row_height"]
 
 #: Cells that one operation may format one by one.
 MAX_CELLS = 200_000
+#: Whole rows that one operation may format.
+MAX_ROWS = 20_000
 #: Style of a cell -> its new style; the address matters for the outline of a range.
 Restyle = Callable[[int, Address], int]
 
@@ -41,8 +44,8 @@ def _restyle(book: Book, entry: SheetEntry, area: Area, change: Restyle) -> None
     grid = book.grid(entry)
     top, left, bottom, right = area
     if (top, bottom) == (1, MAX_ROW):
-        for column in range(left, right + 1):
-            grid.set_column(column, column, style=str(change(grid.column_style(column), (1, column))))
+        for first, last, style in _runs([grid.column_style(column) for column in range(left, right + 1)], left):
+            grid.set_column(first, last, style=str(change(style, (1, first))))
         # A row with a look of its own wins over the column; where both meet, the cell says which.
         for number in grid.rows_within(area):
             row = grid.row(number)
@@ -53,11 +56,15 @@ def _restyle(book: Book, entry: SheetEntry, area: Area, change: Restyle) -> None
             grid.set_style(at, change(grid.style(at), at))
         return
     if (left, right) == (1, MAX_COLUMN):
+        if bottom - top >= MAX_ROWS:
+            raise ToolError(
+                f"{a1(area)} has {bottom - top + 1:,} rows; give at most {MAX_ROWS:,}, or columns such as A:C"
+            )
         for number in range(top, bottom + 1):
             row = grid.make_row(number)
             for column in _styled_columns(grid.root):
                 grid.make_cell((number, column))
-            old = int(row.get("s", "0")) if row.get("customFormat") in ("1", "true") else 0
+            old = whole(row.get("s")) if row.get("customFormat") in ("1", "true") else 0
             for at, _ in list(grid.within((number, 1, number, MAX_COLUMN))):
                 grid.set_style(at, change(grid.style(at), at))
             row.set("s", str(change(old, (number, 1))))
@@ -73,10 +80,19 @@ def _restyle(book: Book, entry: SheetEntry, area: Area, change: Restyle) -> None
             grid.set_style((row, column), change(grid.style((row, column)), (row, column)))
 
 
+def _runs(styles: list[int], start: int) -> Iterator[tuple[int, int, int]]:
+    """Neighbours with one style: first, last, style."""
+    first = 0
+    for index in range(1, len(styles) + 1):
+        if index == len(styles) or styles[index] != styles[first]:
+            yield start + first, start + index - 1, styles[first]
+            first = index
+
+
 def _styled_columns(root: Any) -> list[int]:
     out: list[int] = []
     for element in root.iterfind(f"{MAIN}cols/{MAIN}col"):
-        first, last = int(element.get("min", "1")), int(element.get("max", "1"))
+        first, last = whole(element.get("min"), 1), whole(element.get("max"), 1)
         if element.get("style", "0") != "0" and last - first < 64:
             out += range(first, last + 1)
     return out

@@ -17,6 +17,7 @@ from envkit.harnesses.archipelago.servers.sheets.book import Book
 from envkit.harnesses.archipelago.servers.sheets.formulas import quoted, renamed_sheet, shown
 from envkit.harnesses.archipelago.servers.sheets.operations import AddNamedRange, DeleteNamedRange, RenameSheet
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
+from envkit.office.workbook.styles import number as whole
 from envkit.office.workbook.values import MAX_COLUMN, MAX_ROW, column_number
 
 __all__ = ["add_named_range", "check_sheet_name", "delete_named_range", "rename_sheet", "retitle"]
@@ -138,7 +139,7 @@ def retitle(book: Book) -> None:
     known = {sheet.name for sheet in book.before.sheets}
     start = 0
     for count in counts:
-        size = int(count.text or "0")
+        size = whole(count.text)
         piece = titles[start : start + size]
         kinds = {sheet.kind for sheet in book.before.sheets if sheet.name in piece}
         if piece and all(title in known for title in piece) and len(kinds) == 1:

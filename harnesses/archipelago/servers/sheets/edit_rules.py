@@ -34,6 +34,7 @@ from envkit.harnesses.archipelago.servers.sheets.storing import moment_of, seria
 from envkit.harnesses.archipelago.servers.sheets.styles import argb
 from envkit.office.workbook import parse_area
 from envkit.office.workbook.sheets import areas_of
+from envkit.office.workbook.styles import number as whole
 from envkit.office.workbook.values import MAX_COLUMN, MAX_ROW
 
 __all__ = ["add_conditional_formatting", "add_data_validation", "set_auto_filter"]
@@ -180,7 +181,7 @@ def add_conditional_formatting(book: Book, op: AddConditionalFormatting) -> str:
         rule.set("dxfId", str(book.styles.conditional(look)))
     for formula in _rule_formulas(book, op, rule, cell):
         etree.SubElement(rule, f"{MAIN}formula").text = formula
-    used = [int(e.get("priority", "0")) for e in grid.root.iter(f"{MAIN}cfRule")]
+    used = [whole(e.get("priority")) for e in grid.root.iter(f"{MAIN}cfRule")]
     rule.set("priority", str(max(used, default=0) + 1))
     block = etree.Element(f"{MAIN}conditionalFormatting", sqref=a1(area))
     block.append(rule)

@@ -18,6 +18,7 @@ __all__ = [
     "needs_array",
     "quoted",
     "renamed_column",
+    "renamed_own_column",
     "renamed_sheet",
     "shown",
     "uses_sheet",
@@ -238,6 +239,7 @@ _CALL = re.compile(r"(?<![\w.])([A-Za-z][A-Za-z0-9.]*)\(")
 _THIS_ROW = re.compile(
     r"([A-Za-z_\\][\w.\\]*)?\[@(?:\[((?:[^\[\]']|'.)*)\](?::\[((?:[^\[\]']|'.)*)\])?|((?:[^\[\]']|'.)*))\]"
 )
+_OWN_ROW = re.compile(r"(?<![\w.\]])\[\[#This Row\],\[?((?:[^\[\]']|'.)*)\]?\]", re.IGNORECASE)
 _ROW_SHOWN = re.compile(r"\[\[#This Row\],\[((?:[^\[\]']|'.)*)\](?::\[((?:[^\[\]']|'.)*)\])?\]", re.IGNORECASE)
 _SPILLED = re.compile(r"(?<![\w.$#])((?:'(?:[^']|'')+'!|[^\W\d][\w.]*!)?\$?[A-Za-z]{1,3}\$?[0-9]{1,7})#")
 _RANGE = r"\$?[A-Za-z]{1,3}\$?[0-9]{1,7}:\$?[A-Za-z]{1,3}\$?[0-9]{1,7}|\$?[A-Za-z]{1,3}:\$?[A-Za-z]{1,3}"
@@ -414,6 +416,7 @@ def shown(formula: str) -> str:
     if "_x" in formula or "#This Row" in formula:
         formula = _outside(formula, lambda piece: _PREFIX.sub("", piece))
         formula = _ROW_SHOWN.sub(_own_row, formula)
+        formula = _OWN_ROW.sub(lambda m: f"[@[{m[1]}]]" if re.search(r"\W", m[1]) else f"[@{m[1]}]", formula)
         formula = re.sub(r"(?<![\w.])ANCHORARRAY\(([^()]*)\)", r"\1#", formula)
         formula = re.sub(r"(?<![\w.])SINGLE\(([^()]*)\)", r"@\1", formula)
     return formula
@@ -505,3 +508,10 @@ def renamed_column(formula: str, table: str, old: str, new: str) -> str:
         return match[0][: match.start(1) - match.start()] + inner + "]"
 
     return _outside(formula, lambda piece: pattern.sub(replace, piece))
+
+
+def renamed_own_column(formula: str, old: str, new: str) -> str:
+    """A formula within a table, after a column was renamed: references to its own row that leave the table's name
+    out."""
+    escaped = re.sub(r"(['#@\[\]])", r"'\1", new)
+    return _OWN_ROW.sub(lambda m: f"[[#This Row],[{escaped}]]" if m[1].casefold() == old.casefold() else m[0], formula)

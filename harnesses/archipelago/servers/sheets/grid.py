@@ -18,11 +18,12 @@ from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
 from envkit.office.workbook import Address, Area, parse_address, parse_area, show_address
 from envkit.office.workbook.formulas import shifted
+from envkit.office.workbook.styles import number as whole
 
 if TYPE_CHECKING:
     from envkit.harnesses.archipelago.servers.sheets.book import Book
 
-__all__ = ["Grid", "place", "plain_text"]
+__all__ = ["Grid", "insert", "merged", "place", "plain_text"]
 
 #: The children of a worksheet in the order that the format demands.
 _ORDER = {
@@ -83,6 +84,17 @@ def place(root: Any, tag: str) -> Any:
     element = etree.Element(f"{MAIN}{tag}")
     insert(root, element)
     return element
+
+
+def merged(root: Any) -> list[tuple[Any, Area]]:
+    """The merged blocks of a sheet."""
+    out = []
+    for element in root.iterfind(f"{MAIN}mergeCells/{MAIN}mergeCell"):
+        try:
+            out.append((element, parse_area(element.get("ref", ""))))
+        except ValueError:
+            continue
+    return out
 
 
 def insert(root: Any, element: Any) -> None:
@@ -203,16 +215,16 @@ class Grid:
         """The index of the style that a cell has, or that a new one would have from its row or column."""
         cell = self.cell(at)
         if cell is not None:
-            return int(cell.get("s", "0"))
+            return whole(cell.get("s"))
         row = self._rows.get(at[0])
         if row is not None and row.get("customFormat") in ("1", "true") and row.get("s"):
-            return int(row.get("s"))
+            return whole(row.get("s"))
         return self.column_style(at[1])
 
     def column_style(self, column: int) -> int:
         for element in self.root.iterfind(f"{MAIN}cols/{MAIN}col"):
-            if int(element.get("min", "0")) <= column <= int(element.get("max", "0")):
-                return int(element.get("style", "0"))
+            if whole(element.get("min")) <= column <= whole(element.get("max")):
+                return whole(element.get("style"))
         return 0
 
     # Changing.
@@ -396,7 +408,7 @@ class Grid:
         pieces: list[tuple[int, int, dict[str, str]]] = []
         covered: list[tuple[int, int]] = []
         for element in list(columns):
-            low, high = int(element.get("min", "1")), int(element.get("max", "1"))
+            low, high = whole(element.get("min"), 1), whole(element.get("max"), 1)
             own = {key: value for key, value in element.attrib.items() if key not in ("min", "max")}
             columns.remove(element)
             for a, b in ((low, min(high, first - 1)), (max(low, first), min(high, last)), (max(low, last + 1), high)):

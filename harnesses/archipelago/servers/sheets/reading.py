@@ -177,7 +177,7 @@ def grid_text(
                     arrays.append(f"{show_address(at)} fills {sheet.arrays[at]}")
                 if formulas:
                     formula = shown(cell.formula)
-                    text = f"{text} ({formula})"
+                    text = f"{text} ({formula})".lstrip()
                     text = text.replace("\n", " ").replace("\t", " ")
             texts[column] = text
         cells = [texts.get(column, "") for column in columns]

@@ -8,6 +8,7 @@ their points anew. Excel is told to compute everything when it opens the file. U
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ LISTED = 20
 #: Cells of one spilled array that are written.
 MAX_SPILL = 20_000
 _UNKNOWN = object()
+#: Errors of the engine that files don't know: Excel finds them itself.
+_NOT_IN_FILES = ("#CIRC!", "#ERROR!")
 
 
 def finished(book: Book) -> bytes:
@@ -221,7 +224,7 @@ class _Update:
         if old is not None:
             cell.remove(old)
         cell.attrib.pop("t", None)
-        if value is _UNKNOWN:
+        if value is _UNKNOWN or (isinstance(value, str) and value in _NOT_IN_FILES):
             return
         element = etree.Element(f"{MAIN}v")
         if isinstance(value, bool):
@@ -247,7 +250,8 @@ class _Update:
                 continue
             spill = self.spills.get((entry.name, first))
             if cell.get("cm") is None:
-                self._members(entry, sheet, original, first, parse_area(ref))
+                with contextlib.suppress(ValueError):  # a range that is none fills nothing
+                    self._members(entry, sheet, original, first, parse_area(ref))
             elif self._value(self.after, sheet, first, sheet.cells[first].formula or "") is _UNKNOWN:
                 if spill is not None:
                     formula.set("ref", spill.ref)

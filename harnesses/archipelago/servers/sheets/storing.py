@@ -14,9 +14,15 @@ import re
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry, TableEntry
-from envkit.harnesses.archipelago.servers.sheets.formulas import for_file, needs_array, renamed_column
+from envkit.harnesses.archipelago.servers.sheets.formulas import (
+    for_file,
+    needs_array,
+    renamed_column,
+    renamed_own_column,
+)
+from envkit.harnesses.archipelago.servers.sheets.grid import merged
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN
-from envkit.office.workbook import Address, is_date_format, show_address
+from envkit.office.workbook import Address, is_date_format, parse_address, show_address
 
 __all__ = ["MAX_TEXT", "Scalar", "moment_of", "serial_of", "shown_before", "store"]
 
@@ -71,7 +77,7 @@ def store(book: Book, entry: SheetEntry, at: Address, value: Scalar, *, quiet: b
     old = "" if quiet else shown_before(book, entry, at)
     table = None if quiet else book.table_at(entry, at)
     if table is not None and table.has_header and at[0] == table.area[0]:
-        value = _header(book, table, at, value, where)
+        value = _header(book, entry, table, at, value, where)
     style = grid.style(at)
     code = book.format_of(style)
     new: str
@@ -84,6 +90,8 @@ def store(book: Book, entry: SheetEntry, at: Address, value: Scalar, *, quiet: b
     elif isinstance(value, int | float):
         if isinstance(value, float) and not math.isfinite(value):
             raise ToolError(f"{where}: {value} is no number that a cell can hold")
+        if isinstance(value, int) and abs(value) > 10**300:
+            raise ToolError(f"{where}: a number of {len(str(abs(value)))} digits is more than a cell can hold")
         if abs(value) >= 1e15 and isinstance(value, int):
             book.report.warn(
                 f"{where}: {value} has more than 15 digits, of which Excel keeps 15; write it as text to keep all"
@@ -111,8 +119,9 @@ def _store_text(
     if value.startswith("=") and len(value.strip()) > 1:
         formula = for_file(value, where, table.name if table is not None and body else None)
         grid.set_formula(at, formula, array=needs_array(formula) and not value.lstrip("= ").startswith("@"))
-        if is_text:
-            grid.set_style(at, book.styles.with_format(style, "General"))
+        wanted = "General" if is_text else _suited(book, entry, formula) if code == "General" else None
+        if wanted is not None and wanted != code:
+            grid.set_style(at, book.styles.with_format(style, wanted))
         return value
     moment = None if is_text or literal else moment_of(value)
     if moment is not None:
@@ -138,6 +147,20 @@ def _store_text(
     return repr(text)
 
 
+_DATES = re.compile(r"(TODAY|DATE|DATEVALUE|EDATE|EOMONTH|WORKDAY|WORKDAY\.INTL|NOW)\(", re.IGNORECASE)
+_OF_ONE_CELL = re.compile(r"(\$?[A-Za-z]{1,3}\$?[1-9][0-9]{0,6})(?:\s*[-+]\s*[0-9.]+)?$")
+
+
+def _suited(book: Book, entry: SheetEntry, formula: str) -> str | None:
+    """The number format that Excel gives a cell without one when such a formula is entered: a date for functions that
+    yield dates, and the format of the cell for a formula of one cell."""
+    found = _DATES.match(formula)
+    if found and formula.endswith(")") and formula.count("(") == formula.count(")"):
+        return "yyyy-mm-dd hh:mm" if found[1].upper() == "NOW" else "yyyy-mm-dd"
+    one = _OF_ONE_CELL.match(formula)
+    return book.format_of(book.grid(entry).style(parse_address(one[1]))) if one else None
+
+
 def shown_before(book: Book, entry: SheetEntry, at: Address) -> str:
     """What a cell held until now, in one short text."""
     if (entry.name, at) in book.shown_now:
@@ -154,10 +177,9 @@ def shown_before(book: Book, entry: SheetEntry, at: Address) -> str:
 
 
 def _check_merged(book: Book, entry: SheetEntry, at: Address, where: str) -> None:
-    from envkit.office.workbook import parse_area, show_area
+    from envkit.office.workbook import show_area
 
-    for element in book.grid(entry).root.iterfind(f"{MAIN}mergeCells/{MAIN}mergeCell"):
-        area = parse_area(element.get("ref", "A1"))
+    for _, area in merged(book.grid(entry).root):
         if area[0] <= at[0] <= area[2] and area[1] <= at[1] <= area[3] and at != area[:2]:
             raise ToolError(
                 f"{where} lies within the merged block {show_area(area)}, which shows only its first cell: write to "
@@ -165,7 +187,7 @@ def _check_merged(book: Book, entry: SheetEntry, at: Address, where: str) -> Non
             )
 
 
-def _header(book: Book, table: TableEntry, at: Address, value: Scalar, where: str) -> str:
+def _header(book: Book, entry: SheetEntry, table: TableEntry, at: Address, value: Scalar, where: str) -> str:
     """A table's header is text, and its column's name: both change together, with the formulas that use the name."""
     if value is None or str(value).strip() == "":
         raise ToolError(f"{where} is a header of table {table.name!r} and can't be empty")
@@ -182,6 +204,9 @@ def _header(book: Book, table: TableEntry, at: Address, value: Scalar, where: st
         columns[index].set("name", new.replace("\n", "_x000a_"))
         if old != new:
             count = book.rewrite_formulas(lambda text: renamed_column(text, table.name, old, new), table.name)
+            own = [e for _, cell in book.grid(entry).within(table.area) for e in cell.iterchildren(f"{MAIN}f")]
+            for element in [*own, *table.root.iter(f"{MAIN}calculatedColumnFormula")]:
+                element.text = renamed_own_column(element.text, old, new) if element.text else element.text
             if count:
                 book.report.notes.append(f"{count} formulas follow the renamed column {table.name}[{new}]")
     return new

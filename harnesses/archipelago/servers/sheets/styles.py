@@ -15,6 +15,7 @@ from lxml import etree
 
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN, Parts
 from envkit.office.workbook.formats import BUILTIN
+from envkit.office.workbook.styles import number as whole
 
 __all__ = ["StyleTable", "argb"]
 
@@ -136,9 +137,9 @@ class StyleTable:
         """Changes the font, fill or border of a style: a copy of its entry, changed, becomes an entry of its own."""
         identity, applied = _APPLY[table]
         holder = self._table(table)
-        index = int(xf.get(identity, "0"))
+        index = whole(xf.get(identity))
         tag = f"{MAIN}{_TAG[table]}"
-        element = copy.deepcopy(holder[index]) if index < len(holder) else etree.Element(tag)
+        element = copy.deepcopy(holder[index]) if 0 <= index < len(holder) else etree.Element(tag)
         element.tail = None
         change(element)
         xf.set(identity, str(self._entry(table, element)))
@@ -153,8 +154,8 @@ class StyleTable:
         taken = {163}
         for element in formats if formats is not None else ():
             if element.get("formatCode") == code:
-                return int(element.get("numFmtId"))
-            taken.add(int(element.get("numFmtId", "0")))
+                return whole(element.get("numFmtId"))
+            taken.add(whole(element.get("numFmtId")))
         table = self._table("numFmts")
         etree.SubElement(table, f"{MAIN}numFmt", numFmtId=str(max(taken) + 1), formatCode=code)
         table.set("count", str(len(table)))
@@ -163,7 +164,7 @@ class StyleTable:
     def code(self, style: int) -> str:
         """The number format of a cell's style."""
         xf = self.xf(style)
-        identity = int(xf.get("numFmtId", "0")) if xf is not None else 0
+        identity = whole(xf.get("numFmtId")) if xf is not None else 0
         formats = self._parts.xml(self._part).find(f"{MAIN}numFmts")
         for element in formats if formats is not None else ():
             if element.get("numFmtId") == str(identity):

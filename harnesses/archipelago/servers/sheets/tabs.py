@@ -20,6 +20,7 @@ from envkit.harnesses.archipelago.servers.sheets.operations import Scalar
 from envkit.harnesses.archipelago.servers.sheets.parts import MAIN, REL
 from envkit.harnesses.archipelago.servers.sheets.storing import store
 from envkit.office.workbook import show_address
+from envkit.office.workbook.styles import number as whole
 from envkit.office.workbook.values import MAX_COLUMN, MAX_ROW
 
 __all__ = ["BLANK_SHEET", "add_sheet", "delete_sheet", "fill"]
@@ -45,7 +46,7 @@ def add_sheet(book: Book, name: str) -> SheetEntry:
     book.parts.add(part, BLANK_SHEET.encode(), _SHEET_TYPE)
     relation = book.parts.relate(book.parts.main, "worksheet", part)
     sheets = book.root.find(f"{MAIN}sheets")
-    taken = [int(e.get("sheetId", "0")) for e in sheets]
+    taken = [whole(e.get("sheetId")) for e in sheets]
     element = etree.SubElement(sheets, f"{MAIN}sheet", name=plain, sheetId=str(max(taken, default=0) + 1))
     element.set(f"{REL}id", relation)
     entry = SheetEntry(element, part, "worksheet", None)
@@ -147,7 +148,7 @@ def _names(book: Book, index: int, name: str, order: list[str]) -> None:
         local = element.get("localSheetId")
         if local is None:
             continue
-        place = int(local)
+        place = whole(local, -1)
         if place == index:
             element.getparent().remove(element)
         elif place > index:
@@ -162,12 +163,12 @@ def _views(book: Book, index: int) -> None:
             given = view.get(attribute)
             if given is None:
                 continue
-            number = int(given)
-            if number > index or number >= len(book.sheets):
-                number = max(0, number - 1)
-            if book.sheets[number].state != "visible":
-                number = next((i for i, e in enumerate(book.sheets) if e.state == "visible"), 0)
-            view.set(attribute, str(number))
+            place = whole(given)
+            if place > index or place >= len(book.sheets):
+                place = max(0, place - 1)
+            if book.sheets[place].state != "visible":
+                place = next((i for i, e in enumerate(book.sheets) if e.state == "visible"), 0)
+            view.set(attribute, str(place))
     active = book.active()
     if active.kind == "worksheet" and not re.search(rb'tabSelected="(?:1|true)"', book.parts.read(active.part)):
         _select(book.parts.edit(active.part))

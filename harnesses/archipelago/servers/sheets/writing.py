@@ -14,9 +14,10 @@ from envkit.harnesses.archipelago.servers.sheets import charts, tabs
 from envkit.harnesses.archipelago.servers.sheets.areas import a1, area_of, cell_of, is_block
 from envkit.harnesses.archipelago.servers.sheets.blank import blank_workbook
 from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry
-from envkit.harnesses.archipelago.servers.sheets.edit_cells import merged, warn_protected
+from envkit.harnesses.archipelago.servers.sheets.edit_cells import warn_protected
 from envkit.harnesses.archipelago.servers.sheets.edit_names import check_sheet_name
 from envkit.harnesses.archipelago.servers.sheets.editing import carry_out
+from envkit.harnesses.archipelago.servers.sheets.grid import merged
 from envkit.harnesses.archipelago.servers.sheets.models import (
     AddContent,
     AddTab,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -544,3 +546,98 @@ def test_cells_one_by_one(desk: Any, book: str) -> None:
         desk.clear(desk.put("bad.xlsx", b"nothing"), "A1")
     with pytest.raises(Unreadable):
         desk.write(desk.put("bad.xlsx", b"nothing"), "A1", "1")
+
+
+def test_formulas_that_yield_dates_are_shown_as_dates(desk: Any, book: str) -> None:
+    desk.edit(book, _set("F1", "=DATE(2024,3,15)"), _set("F2", "=F1+30"), _set("F3", "=YEAR(F1)"), _set("F4", "=F2-F1"))
+    text = desk.read(book, cell_range="F1:F4")
+    assert text.splitlines()[2:6] == ["1\t2024-03-15", "2\t2024-04-14", "3\t2024", "4\t30"]
+
+
+def test_a_circle_is_told_and_not_written_as_an_error_that_files_do_not_know(desk: Any, book: str) -> None:
+    result = desk.edit(book, _set("B2", "=B4"))
+    assert any("depends on itself" in warning for warning in result.warnings)
+    assert b"#CIRC!" not in desk.parts(book)["xl/worksheets/sheet1.xml"]
+    assert "#CIRC!" in desk.read(book)
+
+
+def test_a_column_used_in_its_own_row_can_be_renamed(desk: Any, rich: bytes) -> None:
+    name = desk.put("r.xlsx", rich)
+    desk.edit(name, _set("E1", "Net [EUR]", "My Calc"))
+    assert desk.value(name, "My Calc", "F3") == 4
+    assert "(=[@['Net '[EUR']]]" in desk.read(name, 1, include_formulas=True).replace("[Net '[", "['Net '[")
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "why"),
+    [
+        ("A1048577", 1, "outside of a sheet"),
+        ("A1", 10**400, "401 digits"),
+        ("A1", "x" * 40_000, "a cell takes 32,767"),
+        ("A1", "=" + "1+" * 5000 + "1", "Excel takes 8192"),
+    ],
+)
+def test_what_a_cell_can_not_hold(desk: Any, book: str, cell: str, value: Any, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        desk.edit(book, _set(cell, value))
+
+
+def test_huge_ranges_cost_nothing_or_are_refused(desk: Any, book: str) -> None:
+    look = {"type": "format_cells", "sheet": "Sheet1", "font_bold": True}
+    desk.edit(book, {**look, "range": "A:XFD"})
+    assert len(desk.bytes(book)) < 20_000
+    for area in ("1:30000", "A1:Z100000"):
+        with pytest.raises(ToolError, match="give at most"):
+            desk.edit(book, {**look, "range": area})
+
+
+_BROKEN = {
+    "a style that is no number": ("xl/worksheets/sheet1.xml", b' s="1"', b' s="x"'),
+    "a style that does not exist": ("xl/worksheets/sheet1.xml", b' s="1"', b' s="999"'),
+    "a row without a number": ("xl/worksheets/sheet1.xml", b'<row r="2"', b'<row r="zz"'),
+    "a row twice": ("xl/worksheets/sheet1.xml", b'<row r="3"', b'<row r="2"'),
+    "a column without bounds": ("xl/worksheets/sheet1.xml", b'min="5"', b'min="a"'),
+    "a rule on no range": ("xl/worksheets/sheet1.xml", b'sqref="A2:A5"', b'sqref="garbage"'),
+    "a merge of nothing": ("xl/worksheets/sheet2.xml", b'ref="A8:C8"', b'ref="zz"'),
+    "a table of nothing": ("xl/tables/table1.xml", b'ref="D1:F4"', b'ref="nope"'),
+    "a rule without rank": ("xl/worksheets/sheet1.xml", b'priority="1"', b'priority="x"'),
+    "a name of no sheet": ("xl/workbook.xml", b'localSheetId="0"', b'localSheetId="q"'),
+    "a font that does not exist": ("xl/styles.xml", b'fontId="0"', b'fontId="-5"'),
+    "properties that do not count": ("docProps/app.xml", b"<vt:i4>", b"<vt:i4>x"),
+    "a sheet that is lost": ("xl/_rels/workbook.xml.rels", b"sheet1.xml", b"gone.xml"),
+}
+
+
+@pytest.mark.parametrize("broken", _BROKEN.values(), ids=_BROKEN.keys())
+def test_oddly_broken_files_are_edited_or_refused_in_words(
+    desk: Any, rich: bytes, broken: tuple[str, bytes, bytes]
+) -> None:
+    part, old, new = broken
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(rich)) as before, zipfile.ZipFile(out, "w") as after:
+        for info in before.infolist():
+            data = before.read(info)
+            after.writestr(info, data.replace(old, new) if info.filename == part else data)
+    operations = [
+        _set("B2", 100, "Data"),
+        {"type": "append_rows", "sheet": "Data", "rows": [[1]]},
+        {"type": "format_cells", "sheet": "Data", "range": "A1:B2", "font_bold": True},
+        {
+            "type": "add_conditional_formatting",
+            "sheet": "Data",
+            "range": "A1",
+            "rule_type": "duplicateValues",
+            "fill_color": "FF0000",
+        },
+        {"type": "set_column_width", "sheet": "Data", "column": "B", "width": 3},
+        {"type": "rename_sheet", "sheet": "Data", "new_name": "X"},
+        _set("E1", "h", "My Calc"),
+    ]
+    for call in (lambda n: desk.edit(n, *operations), lambda n: desk.delete_tab(n, 0), lambda n: desk.add_tab(n, "N")):
+        name = desk.put("odd.xlsx", out.getvalue())
+        try:
+            call(name)
+        except (ToolError, Unreadable):
+            assert desk.bytes(name) == out.getvalue()
+        else:
+            desk.book(name)
