@@ -249,3 +249,27 @@ async def test_a_transport_that_is_not_served_is_refused():
     _, said = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode == 2
     assert b"MCP_TRANSPORT=http is not served here" in said
+
+
+async def test_a_server_that_nobody_reads_any_more_ends_with_its_calls(tmp_path):
+    read_end, write_end = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "envkit.harnesses.archipelago.servers", "--apps", "code", "--root", tmp_path,
+        stdin=asyncio.subprocess.PIPE, stdout=write_end, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    os.close(write_end)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    call = {"name": "code_exec", "arguments": {"code": "sleep 77004"}}
+    for number, (method, params) in enumerate((("initialize", about), ("tools/call", call))):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        if method == "initialize":
+            assert b"protocolVersion" in await asyncio.to_thread(os.read, read_end, 65536)
+            process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+    assert await until(lambda: below(process.pid))
+    started = below(process.pid)
+    os.close(read_end)
+    process.stdin.write(b'{"jsonrpc":"2.0","id":9,"method":"ping"}\n')
+    assert await asyncio.wait_for(process.wait(), 20) == 0
+    assert await gone(started)
+    assert b"nobody reads what this server says any more" in await process.stderr.read()
