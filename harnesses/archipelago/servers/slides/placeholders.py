@@ -135,10 +135,11 @@ def content_area(slide: Slide, where: str = "body") -> tuple[Area, BaseShape | N
     that); and the placeholder, where there is an empty one to take."""
     layout = slide.slide_layout
     own = find_existing(slide, where)
-    if own is not None and own.width and own.height:
+    whole = clear_area(slide)
+    # A subtitle's line is no place for a table or a chart.
+    if own is not None and own.width and own.height and own.height * 3 >= whole.height:
         area = Area(int(own.left), int(own.top), int(own.width), int(own.height))
         return area, None if holding(own) else own
-    whole = clear_area(slide)
     if where == "body":
         return whole, None
     body = find_existing(slide, "body")
@@ -169,7 +170,8 @@ def clear_area(slide: Slide) -> Area:
     top = height // 10
     if title is not None and title.top is not None and title.height is not None:
         below = int(title.top) + int(title.height)
-        top = below + height // 50 if below < height * 0.45 else top
+        # Below a title in the middle of the slide as long as there is a third of it.
+        top = below + height // 50 if below < height * 0.6 else top
     return Area(margin, top, width - 2 * margin, max(height - top - height // 12, height // 4))
 
 

@@ -255,3 +255,12 @@ def test_what_an_operation_needs_is_told(call, deck) -> None:
         modify(call, "crop", crop_left=0, crop_right=3)
     with pytest.raises(ToolError, match="pictures 0 to 1"):
         call("modify_image", file_path="/deck.pptx", slide_index=4, image_index=2, operation="rotate", rotation=1)
+
+
+def test_a_subtitle_is_no_place_for_a_chart(call, deck, book) -> None:
+    operations = [{"type": "clear_placeholder", "index": 0}]
+    call("edit_slides", file_path="/deck.pptx", operations=operations)
+    call("insert_chart", presentation_path="/deck.pptx", **WRITERS["insert_chart"])
+    shape = read_deck(deck.read_bytes()).slides[0].shapes[-1]
+    assert (shape.kind, shape.placeholder) == ("chart", "")
+    assert shape.box.height > 150
