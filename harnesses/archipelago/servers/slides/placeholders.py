@@ -137,7 +137,8 @@ def content_area(slide: Slide, where: str = "body") -> tuple[Area, BaseShape | N
     own = find_existing(slide, where)
     whole = clear_area(slide)
     # A subtitle's line is no place for a table or a chart.
-    if own is not None and own.width and own.height and own.height * 3 >= whole.height:
+    line = own is not None and _kind(own) == PP_PLACEHOLDER.SUBTITLE
+    if own is not None and own.width and own.height and not line and own.height * 3 >= whole.height:
         area = Area(int(own.left), int(own.top), int(own.width), int(own.height))
         return area, None if holding(own) else own
     if where == "body":
