@@ -340,7 +340,7 @@ def _dated(value: float | int, section: _Section) -> str:
         elif kind == "date":
             out.append(_date_piece(text.lower(), moment, half, _is_minute(pieces, index)))
         elif kind == "digits":
-            out.append("0" * len(text))
+            out.append(text.replace("?", "0").replace("#", "0"))
         else:
             out.append(_literal(kind, text))
     return "".join(out)

@@ -250,3 +250,62 @@ def _compare_with_office(edited: dict[str, tuple[bytes, bytes]], tmp_path: Path)
                     )
     assert compared > 1000
     assert not wrong, f"{len(wrong)} of {compared}\n" + "\n".join(wrong[:40])
+
+
+def test_every_sheet_of_real_files_can_be_renamed_and_nothing_else_changes(desk: Any, corpus: Path) -> None:
+    wrong: list[str] = []
+    renamed = 0
+    for path in _readable(corpus):
+        data = path.read_bytes()
+        before = read_workbook(data)
+        if before.structure_locked or len({s.name.casefold() for s in before.sheets}) < len(before.sheets):
+            continue
+        name = desk.put(path.name, data)
+        operations = [
+            {"type": "rename_sheet", "sheet": sheet.name, "new_name": f"It's {index} new"}
+            for index, sheet in enumerate(before.sheets)
+        ]
+        desk.edit(name, *operations)
+        after = desk.book(name)
+        assert [s.name for s in after.sheets] == [o["new_name"] for o in operations]
+        for old, new in zip(before.sheets, after.sheets, strict=True):
+            for at, cell in old.cells.items():
+                if cell.formula is None or any(word in cell.formula.upper() for word in ("CELL(", "INDIRECT", "SHEET")):
+                    continue
+                renamed += 1
+                one, other = before.value(old, at), after.value(new, at)
+                if not _same(one, other) and not isinstance(other, Unknown):
+                    wrong.append(f"{path.name} {old.name}!{show_address(at)} {cell.formula}: {one!r} -> {other!r}")
+        # Back again: the file says what it said.
+        desk.edit(name, *({"type": "rename_sheet", "sheet": o["new_name"], "new_name": o["sheet"]} for o in operations))
+        wrong += [
+            f"{path.name}: {f.where} {f.kind} {f.before} -> {f.after}"
+            for f in diff_bytes(path.name, data, desk.bytes(name))
+            if not f.kind.endswith(".derived")
+        ]
+    assert renamed > 1000
+    assert not wrong, "\n".join(wrong[:50])
+
+
+def test_sheets_of_real_files_can_be_added_charted_and_deleted(desk: Any, corpus: Path) -> None:
+    wrong: list[str] = []
+    for path in _readable(corpus):
+        data = path.read_bytes()
+        if read_workbook(data).structure_locked:
+            continue
+        name = desk.put(path.name, data)
+        made = desk.add_tab(name, "zz new", {"headers": ["a", "b"], "rows": [["x", 1], ["y", "=B2+1"]]})
+        desk.chart(name, sheet="zz new", data_range="A1:B3", chart_type="line", title="new")
+        assert desk.book(name).sheets[-1].charts[0].chart.series[0].values == ("1", "2")
+        desk.delete_tab(name, made.tab_index)
+        wrong += [
+            f"{path.name}: {f.where} {f.kind} {f.before} -> {f.after}"
+            for f in diff_bytes(path.name, data, desk.bytes(name))
+            if not f.kind.endswith(".derived")
+        ]
+        with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(io.BytesIO(desk.bytes(name))) as new:
+            more = set(new.namelist()) - {n.lstrip("/") for n in old.namelist()} - set(old.namelist())
+            wrong += [
+                f"{path.name}: {part} was left behind" for part in more if not part.endswith(("styles.xml", ".rels"))
+            ]
+    assert not wrong, "\n".join(wrong[:50])

@@ -49,10 +49,10 @@ def test_create_refuses(desk: Any, name: str, sheets: list[dict[str, Any]], why:
     assert list(desk.root.iterdir()) == []
 
 
-def test_ten_thousand_rows(desk: Any) -> None:
-    rows = [[n, f"name {n}", n * 1.5, f"=A{n + 2}*2"] for n in range(3000)]
+def test_many_rows(desk: Any) -> None:
+    rows = [[n, f"name {n}", n * 1.5, f"=A{n + 2}*2"] for n in range(600)]
     made = desk.create("big.xlsx", {"name": "Data", "headers": ["n", "name", "x", "twice"], "rows": rows})
-    assert desk.value(made.file_path, "Data", "D3001", "cached") == 5998
+    assert desk.value(made.file_path, "Data", "D601", "cached") == 1198
 
 
 def test_delete(desk: Any, plain: Callable[..., bytes]) -> None:
