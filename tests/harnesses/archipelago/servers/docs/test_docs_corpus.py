@@ -44,13 +44,18 @@ def one_text(found: list[Finding], old: str, new: str) -> bool:
 def emptied(found: list[Finding], old: str) -> bool:
     """One paragraph lost its text; what is anchored in it (pictures, text boxes) is all that is left."""
     kinds = [(f.kind, f.change.value) for f in found]
-    return kinds == [("paragraph", "removed"), ("paragraph", "added")] and _folded(found[0].before or "") == _folded(
-        old
-    )
+    if kinds != [("paragraph", "removed"), ("paragraph", "added")]:
+        return False
+    # The comparison shows the texts of boxes behind the paragraph's own.
+    return _folded(found[0].before or "").startswith(_folded(old)[:40])
 
 
 def _folded(text: str) -> str:
     return " ".join(re.sub(r"[\u00a0\n\f\t]", " ", text).split())[:60]
+
+
+def kinds_of(found: list[Finding]) -> list[str]:
+    return [f.kind for f in found]
 
 
 def only(*kinds: str) -> Callable[[list[Finding]], bool]:
@@ -70,7 +75,7 @@ CASES: dict[str, Case] = {
     ),
     "add at the end": (
         "add_content_text", lambda t: {"identifier": f"body.p.{t[0]}", "text": " ADDED"},
-        lambda f, t: one_text(f, t[1], t[1] + " ADDED") or (len(t[1]) > 40 and [x.kind for x in f] == ["paragraph.text"]),
+        lambda f, t: one_text(f, t[1], t[1] + " ADDED") or (len(t[1]) > 40 and kinds_of(f) == ["paragraph.text"]),
     ),
     "add at the start": (
         "add_content_text", lambda t: {"identifier": f"body.p.{t[0]}", "text": "ADDED ", "position": "start"},
@@ -89,7 +94,7 @@ CASES: dict[str, Case] = {
         lambda f, t: [(x.kind, x.change.value) for x in f] == [("paragraph", "removed")],
     ),
     "format": (
-        "apply_formatting", lambda t: {"identifier": f"body.p.{t[0]}", "italic": True, "font_size": 19, "font_color": "red"},
+        "apply_formatting", lambda t: {"identifier": f"body.p.{t[0]}", "font_size": 19, "font_color": "red"},
         lambda f, t: only("paragraph.format")(f) and bool(f) == bool(t[1]),
     ),
     "add an image": (
@@ -102,11 +107,11 @@ CASES: dict[str, Case] = {
     ),
     "set the header": (
         "header_footer", lambda t: {"action": "set", "area": "header", "content": ["HEAD"]},
-        lambda f, t: all(x.kind.startswith("header") or (x.kind in ("image", "box") and "header" in x.where) for x in f),
+        lambda f, t: all(x.kind.startswith("header") or x.where.startswith("header") for x in f),
     ),
     "clear the footer": (
         "header_footer", lambda t: {"action": "clear", "area": "footer"},
-        lambda f, t: all(x.kind.startswith("footer") or (x.kind in ("image", "box") and "footer" in x.where) for x in f),
+        lambda f, t: all(x.kind.startswith("footer") or x.where.startswith("footer") for x in f),
     ),
     "margins": (
         "page_margins", lambda t: {"action": "set", "top": 1.3, "left": 0.7},
@@ -117,8 +122,8 @@ CASES: dict[str, Case] = {
         lambda f, t: only("section.page")(f) and len(f) <= 1,
     ),
     "comment": (
-        "comments", lambda t: {"action": "add", "identifier": f"body.p.{t[0]}", "text": "Look here", "author": "Ann Lee"},
-        lambda f, t: [(x.kind, x.change.value, x.after) for x in f] == [("comment", "added", "Ann Lee: Look here")],
+        "comments", lambda t: {"action": "add", "identifier": f"body.p.{t[0]}", "text": "Look here", "author": "Ann"},
+        lambda f, t: [(x.kind, x.change.value, x.after) for x in f] == [("comment", "added", "Ann: Look here")],
     ),
 }  # fmt: skip
 

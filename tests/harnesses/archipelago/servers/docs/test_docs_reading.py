@@ -122,10 +122,12 @@ def test_broken_missing_and_wrong_files(docs: Any, corpus: Path, png: Any, tool:
     docs.put(png(), "p.png")
     more = {
         "read_image": {"annotation": "0"}, "add_content_text": {"identifier": "body.p.0", "text": "x"},
-        "edit_content_text": {"identifier": "body.p.0", "new_text": "x"}, "delete_content_text": {"identifier": "body.p.0"},
+        "edit_content_text": {"identifier": "body.p.0", "new_text": "x"},
+        "delete_content_text": {"identifier": "body.p.0"},
         "add_image": {"identifier": "body.p.0", "image_path": "/p.png"},
         "modify_image": {"image_index": 0, "operation": "rotate", "rotation": 90},
-        "apply_formatting": {"identifier": "body.p.0", "bold": True}, "header_footer": {"action": "read", "area": "header"},
+        "apply_formatting": {"identifier": "body.p.0", "bold": True},
+        "header_footer": {"action": "read", "area": "header"},
         "page_margins": {"action": "read"}, "page_orientation": {"action": "read"}, "comments": {"action": "read"},
     }.get(tool, {})  # fmt: skip
     assert "there is no /a.docx" in docs.error(tool, **more)
