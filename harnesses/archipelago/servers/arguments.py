@@ -21,6 +21,8 @@ __all__ = ["known_fields", "unwrap", "validate"]
 
 M = TypeVar("M", bound=BaseModel)
 _ENVELOPES = ("request", "input")
+#: Envelopes in envelopes that are opened.
+_ENVELOPES_DEEP = 3
 #: How often what is wrong is mended and tried again.
 _ROUNDS = 6
 #: How many of the errors are told.
@@ -40,22 +42,32 @@ def unwrap(raw: Any, wrapper: str | None, model: type[BaseModel], what: str) -> 
     """
     fields = known_fields(model)
     value = _as_object(raw)
+    for _ in range(_ENVELOPES_DEEP):
+        opened = _opened(value, wrapper, fields, what)
+        if opened is value:
+            break
+        value = opened
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ToolError(f"{what}: the arguments must be an object with {_named(fields)}; found {_found(value)}")
+    return value
+
+
+def _opened(value: Any, wrapper: str | None, fields: Mapping[str, bool], what: str) -> Any:
+    """What is in the envelope, together with what stands beside it; the value itself where there is none."""
     for name in (wrapper, *_ENVELOPES):
         if name and isinstance(value, dict) and name in value and name not in fields:
             inner = _as_object(value[name])
             outside = {key: given for key, given in value.items() if key != name and given is not None}
             if inner is None and (name == wrapper or not outside):
-                value = outside
-            elif isinstance(inner, dict):
+                return outside
+            if isinstance(inner, dict):
                 # Fields beside the envelope belong into it; those inside win.
-                value = {**outside, **inner}
-            elif name == wrapper:
+                return {**outside, **inner}
+            if name == wrapper:
                 raise ToolError(f"{what}: `{name}` must be an object with {_named(fields)}; found {_found(inner)}")
-            break
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ToolError(f"{what}: the arguments must be an object with {_named(fields)}; found {_found(value)}")
+            return value
     return value
 
 

@@ -95,7 +95,7 @@ class Context:
         """
         if "\0" in text:
             raise ToolError(f"a path can't hold a NUL character, found {text!r}")
-        plain = text.strip()
+        plain = text.strip().removeprefix("file://")
         if not plain:
             raise ToolError("the path is empty; give one such as /reports/summary.docx")
         parts = [part for part in plain.split("/") if part not in ("", ".")]

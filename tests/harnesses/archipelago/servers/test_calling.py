@@ -36,6 +36,7 @@ SET = {"type": "set_cell", "cell": "A1", "value": 1}
         {"input": {"file_path": "a", "operations": [SET], "level": "3.0"}},
         {"input": {"file_path": "a", "operations": [{"type": "rename_sheet", "sheet": 2024, "new_name": 2025}]}},
         {"file_path": "a", "input": {"operations": [SET]}},
+        {"input": {"request": {"input": {"file_path": "a", "operations": [SET]}}}},
     ],
 )
 def test_harmless_mistakes_are_mended(world, arguments):

@@ -19,6 +19,7 @@ def test_the_spellings_of_a_path_are_one_file(world):
         "/a b/c.txt",
         "a b/c.txt",
         "/filesystem/a b/c.txt",
+        "file:///filesystem/a b/c.txt",
         "./a b//c.txt",
         " /a b/x/../c.txt ",
         "filesystem/a b/c.txt",
