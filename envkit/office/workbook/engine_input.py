@@ -7,10 +7,13 @@ Used by the model when it makes its engine.
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from envkit.office.package import Package
 from envkit.office.workbook.values import (
     Address,
     Area,
@@ -23,7 +26,7 @@ from envkit.office.workbook.values import (
 if TYPE_CHECKING:
     from envkit.office.workbook.model import Sheet, Table
 
-__all__ = ["EngineInput", "engine_input"]
+__all__ = ["EngineInput", "engine_bytes", "engine_input"]
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"|\'(?:[^\']|\'\')*\'')
 _COLUMN = r"((?:[^\[\]']|'.)*)"
@@ -78,6 +81,19 @@ def engine_input(sheets: Sequence[Sheet]) -> EngineInput:
         (table.name, sheet, table.area, list(table.columns), bool(table.totals)) for sheet, table in tables.values()
     ]
     return EngineInput(listed, formulas)
+
+
+def engine_bytes(data: bytes) -> bytes:
+    """The file as the engine takes it: one saved as "Strict Open XML" in the usual namespaces."""
+    package = Package(data, "spreadsheetml")
+    if b' conformance="strict"' not in package.read(package.main)[:4096]:
+        return data
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in package.names():
+            if not name.endswith("/"):
+                archive.writestr(name, package.read(name).replace(b' conformance="strict"', b"", 1))
+    return out.getvalue()
 
 
 def _arrays(sheet: Sheet) -> dict[Address, Area]:

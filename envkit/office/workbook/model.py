@@ -16,7 +16,7 @@ from envkit.office.chart import Chart
 from envkit.office.drawing import Embedded
 from envkit.office.recalc import Engine, EngineError
 from envkit.office.workbook.cells import Cell
-from envkit.office.workbook.engine_input import engine_input
+from envkit.office.workbook.engine_input import engine_bytes, engine_input
 from envkit.office.workbook.values import (
     UNKNOWN,
     Address,
@@ -265,7 +265,7 @@ class Workbook:
     @cached_property
     def engine(self) -> Engine | None:
         try:
-            return Engine(self.data, *engine_input(self.sheets))
+            return Engine(engine_bytes(self.data), *engine_input(self.sheets))
         except EngineError:
             return None
 

@@ -201,3 +201,10 @@ def test_tables_own_rows_and_arrays_are_computed() -> None:
     assert book.provenance(sheet, parse_address("A1")) == "recalculated"
     assert book.engine is not None
     assert book.engine.value("A", (3, 4), "") == 9  # the last cell that the array fills
+
+
+def test_a_strict_workbook_is_recalculated() -> None:
+    book = read_workbook((CORPUS / "xlsx/poi--SampleSS.strict.xlsx").read_bytes())
+    sheet = book.sheets[1]
+    assert book.provenance(sheet, (7, 4)) == "recalculated"
+    assert book.value(sheet, (7, 4)) == 13
