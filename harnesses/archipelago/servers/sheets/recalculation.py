@@ -43,6 +43,8 @@ LISTED = 20
 #: Cells of one spilled array that are written.
 MAX_SPILL = 20_000
 _UNKNOWN = object()
+#: The version of Excel's engine that libraries name.
+_LIBRARY = "124519"
 #: Errors of the engine that files don't know: Excel finds them itself.
 _NOT_IN_FILES = ("#CIRC!", "#ERROR!")
 
@@ -53,8 +55,10 @@ def finished(book: Book) -> bytes:
         return book.parts.save()
     _forget_order(book)
     stored = book.root.find(f"{MAIN}calcPr")
-    # A file that asks for everything to be computed says that its stored values are not to be trusted.
-    trusted = stored is None or stored.get("fullCalcOnLoad") not in ("1", "true")
+    # Libraries write this number, ask for everything to be computed, and store zeros. Where only our own edit asks
+    # for it, the values are those of the program that computed the file.
+    asks = stored is not None and stored.get("fullCalcOnLoad") in ("1", "true")
+    trusted = not (asks and stored.get("calcId") == _LIBRARY)
     spills = _gathered(book)
     after = read_workbook(book.parts.save(packed=False))
     if any(cell.formula is not None for sheet in after.sheets for cell in sheet.cells.values()):
