@@ -106,7 +106,7 @@ class ApexPack:
             }
             return _catalog(digest.hexdigest()[:12], tasks, keys)
         path = source.file(TASKS)
-        data = path.read_bytes()
+        data = _content(path)
         rows = read_tasks(data, str(path))
         licence.state_terms(source.name)
         names = [f"task-{number}" for number in range(len(rows))]
@@ -120,7 +120,7 @@ class ApexPack:
         if self.is_training_form:
             return {}
         path = self.source.file(WORLDS)
-        return read_worlds(path.read_bytes(), str(path))
+        return read_worlds(_content(path), str(path))
 
     @property
     def is_training_form(self) -> bool:
@@ -288,6 +288,13 @@ class ApexPack:
             return None
         path = source.path / "world_files_zipped" / f"{world_id}.zip"
         return path if path.is_file() else None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} can't be read: {error.strerror}") from error
 
 
 def _copy(source: str, target: str) -> None:
