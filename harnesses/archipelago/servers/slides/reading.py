@@ -42,6 +42,7 @@ def read_completedeck(arguments: args.ReadDeck, context: Context) -> results.Dec
             slide_index=i,
             title=slide.title,
             layout=slide.layout,
+            section=slide.section,
             hidden=slide.hidden,
             content="\n".join(_content(slide, i)),
             notes=slide.notes.strip(),
@@ -82,6 +83,8 @@ def read_individualslide(arguments: args.ReadSlide, context: Context) -> results
     root = package.xml(_slide_parts(package)[index])
     elements = [element for element, _ in found_shapes(root.find(f"{P}cSld/{P}spTree"))]
     parts = _Components(index)
+    # Controls come after the shapes and have no element among them.
+    elements += [None] * (len(slide.shapes) - len(elements))
     components = [parts.component(shape, element) for shape, element in zip(slide.shapes, elements, strict=True)]
     images = parts.images
     said = [_count(len(components), "shape")]
@@ -91,6 +94,7 @@ def read_individualslide(arguments: args.ReadSlide, context: Context) -> results
         total_slides=len(deck.slides),
         title=slide.title,
         layout=slide.layout,
+        section=slide.section,
         hidden=slide.hidden,
         components=components,
         images=images,
@@ -235,12 +239,12 @@ class _Components:
             )
         if shape.diagram is not None:
             return results.DiagramComponent(texts=list(shape.diagram.texts), **place)
-        if shape.kind == "text":
+        if shape.kind == "text" and element is not None:
             paragraphs = _paragraphs(shape, element)
             if len(paragraphs) == 1 and not (paragraphs[0].level or paragraphs[0].bullet or paragraphs[0].link):
                 paragraphs = paragraphs if paragraphs[0].runs else []  # the text says it all
             return results.TextComponent(text=shape.text, shape=shape.geometry, paragraphs=paragraphs, **place)
-        kind: Any = shape.kind if shape.kind in ("media", "connector") else "object"
+        kind: Any = shape.kind if shape.kind in ("media", "connector", "control") else "object"
         return results.DrawnComponent(type=kind, shape=shape.geometry, object=shape.object, **place)
 
 
@@ -301,7 +305,7 @@ def _content(slide: Slide, index: int) -> list[str]:
             out += _chart(shape)
         elif shape.diagram is not None:
             out += ["[diagram]", *(f"- {text}" for text in shape.diagram.texts)]
-        elif shape.kind in ("object", "media"):
+        elif shape.kind in ("object", "media", "control"):
             out.append(f"[{shape.kind}" + (f": {shape.alt or shape.name}]" if shape.alt or shape.name else "]"))
         elif shape.placeholder == "title" and shape.text.strip():
             out.append(f"## {' '.join(shape.text.split())}")

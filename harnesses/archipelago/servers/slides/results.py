@@ -95,6 +95,7 @@ class SlideEntry(BaseModel):
     slide_index: int
     title: str
     layout: str
+    section: str = Field("", description="The section of the deck it is in")
     hidden: bool
     content: str = Field(description="Texts, tables, charts, diagrams and pictures of the slide, through groups")
     notes: str
@@ -188,7 +189,7 @@ class PictureComponent(_Placed):
 
 
 class DrawnComponent(_Placed):
-    type: Literal["object", "media", "connector"]
+    type: Literal["object", "media", "connector", "control"]
     shape: str = ""
     object: str = ""
 
@@ -220,6 +221,7 @@ class SlideResult(_Done):
     total_slides: int
     title: str
     layout: str
+    section: str = Field("", description="The section of the deck it is in")
     hidden: bool
     components: list[Component]
     images: list[ImageEntry]

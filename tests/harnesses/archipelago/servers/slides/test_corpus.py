@@ -14,6 +14,7 @@ import pytest
 from PIL import Image as Pillow
 
 from envkit.office.deck import Deck, read_deck
+from envkit.office.problem import Unreadable
 from envkit.verifiers.diff import diff_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -115,3 +116,26 @@ def test_the_change_asked_for_and_nothing_else(call, world, tmp_path: Path, name
     subprocess.run(["soffice", "--headless", profile, "--convert-to", "png", "--outdir", str(tmp_path / "png"), *files],
                    check=True, capture_output=True, timeout=600)  # fmt: skip
     assert len(list((tmp_path / "png").glob("*.png"))) == len(todo), "LibreOffice opens every result"
+
+
+def test_every_slide_and_picture_of_the_corpus_is_read(call, world) -> None:
+    slides = pictures = 0
+    for file in sorted((CORPUS / "pptx").iterdir()):
+        data = file.read_bytes()
+        (world.filesystem / "x.pptx").write_bytes(data)
+        try:
+            deck = call("read_completedeck", file_path="/x.pptx")
+        except Unreadable:
+            continue
+        text = call("read_slides", file_path="/x.pptx")
+        assert text.total_length >= len(text.content)
+        for entry in deck.slides:
+            slide = call("read_individualslide", file_path="/x.pptx", slide_index=entry.slide_index)
+            assert None not in slide.model_dump(mode="json").values(), file.name
+            slides += 1
+            for image in slide.images[:2]:
+                if not image.note:
+                    call("read_image", file_path="/x.pptx", annotation=image.annotation)
+                    pictures += 1
+    assert slides > 130
+    assert pictures > 10

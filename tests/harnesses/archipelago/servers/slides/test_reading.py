@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pptx
 import pytest
+from lxml import etree
 from PIL import Image as Pillow
 
 from envkit.harnesses.archipelago.servers.app import Image, ToolError
@@ -47,6 +49,28 @@ def test_a_slide_is_read_as_objects_with_places_and_no_nulls(call, deck) -> None
     bullets = call("read_individualslide", file_path="/deck.pptx", slide_index=1).components[1]
     assert bullets.paragraphs[0].runs == ["Revenue ", "rose by 12 %"], "what run_index counts"
     assert bullets.paragraphs[2].link == "https://example.com/details"
+
+
+def test_controls_and_sections_are_read_too(call, deck) -> None:
+    made = pptx.Presentation(deck)
+    r = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+    p14 = "http://schemas.microsoft.com/office/powerpoint/2010/main"
+    data = made.slides[0].element.find("{*}cSld")
+    controls = etree.SubElement(data, data.tag.replace("cSld", "controls"))
+    etree.SubElement(controls, data.tag.replace("cSld", "control"), name="TextBox1").set(f"{r}id", "rId99")
+    number = made.element.find("{*}sldIdLst")[0].get("id")
+    made.element.append(etree.fromstring(
+        f'<p:extLst xmlns:p="{data.tag[1:].partition("}")[0]}" xmlns:p14="{p14}"><p:ext '
+        'uri="{521415D9-36F7-43E2-AB2F-B90AF26B5E84}"><p14:sectionLst><p14:section name="Opening" id="{0}">'
+        f'<p14:sldIdLst><p14:sldId id="{number}"/></p14:sldIdLst></p14:section></p14:sectionLst></p:ext></p:extLst>'
+    ))  # fmt: skip
+    made.save(deck)
+    slide = call("read_individualslide", file_path="/deck.pptx", slide_index=0)
+    assert [(c.type, c.name) for c in slide.components][-1] == ("control", "TextBox1")
+    assert slide.section == "Opening"
+    first = call("read_completedeck", file_path="/deck.pptx").slides[0]
+    assert "[control: TextBox1]" in first.content
+    assert first.section == "Opening"
 
 
 def test_keys_of_pictures_need_no_memory(call, deck) -> None:
