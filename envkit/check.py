@@ -83,7 +83,9 @@ class Examined:
 async def examine(task_id: str, timeout_s: float = 900.0) -> Examined:
     """Puts the checks themselves to the test: criteria in words by their examples, the directory by Harbor's rules.
     What goes wrong is a problem of the task, and raised by nobody."""
-    name, tried, problems, harbor = task_id.partition("/")[0], 0, list[str](), list[str]()
+    # A task that can't be loaded still belongs to the pack, or the folder, that its reference names.
+    name = task_id.partition("/")[0] or Path(task_id).parent.name
+    tried, problems, harbor = 0, list[str](), list[str]()
     try:
         pack, task = registry.find(task_id)
         name, harbor = pack.name, harbor_problems(task)
