@@ -124,11 +124,12 @@ class Context:
         return real
 
     def shown(self, path: Path) -> str:
-        """A path as agents write it: rooted at `/`."""
+        """A path as agents write it: rooted at `/`; an app's state below `/.apps_data`."""
         for given in (path, Path(os.path.realpath(path))):
-            if given.is_relative_to(self.filesystem):
-                inner = given.relative_to(self.filesystem)
-                return f"/{inner.as_posix()}" if inner.parts else "/"
+            for root, shown in ((self.filesystem, ""), (self.apps_data, "/.apps_data")):
+                if given.is_relative_to(root):
+                    inner = given.relative_to(root)
+                    return f"{shown}/{inner.as_posix()}" if inner.parts else shown or "/"
         return path.name
 
     def _near(self, real: Path) -> str:

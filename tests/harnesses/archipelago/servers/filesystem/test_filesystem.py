@@ -9,6 +9,7 @@ import pytest
 from PIL import Image as Pillow
 
 from envkit.harnesses.archipelago.servers import calling
+from envkit.harnesses.archipelago.servers.context import ToolError
 from envkit.harnesses.archipelago.servers.filesystem import APP
 from envkit.harnesses.archipelago.servers.filesystem.globs import matcher
 
@@ -87,7 +88,21 @@ def test_a_search_says_how_many_more_there_are_and_when_there_is_nothing(call, f
 def test_a_star_stays_within_one_part_of_a_path():
     assert not matcher("a/*.txt", "/")("a/b/c.txt")
     assert matcher("a/**", "/")("a/b/c.txt")
+    assert not matcher("a/?.txt", "/")("a/bc.txt")
+    assert matcher("[!a-c]*", "/")("x/d1")
+    assert not matcher("[!a-c]*", "/")("x/b1")
+    assert matcher("a[b", "/")("a[b")
     assert matcher("/reports/*.txt", "/reports")("x.txt")
+
+
+@pytest.mark.parametrize("pattern", ["**/*/" * 30 + "*.zzz", "*a" * 40 + "b", "{a,b}" * 7 + "x"])
+def test_no_pattern_takes_for_ever(pattern):
+    assert not matcher(pattern, "/")("/".join(["aaaaaaaaaaaaaaaaaaaa"] * 100))
+
+
+def test_a_pattern_of_endless_alternatives_is_refused():
+    with pytest.raises(ToolError, match="more than 200"):
+        matcher("{a,b}" * 12, "/")
 
 
 def test_a_tree_shows_its_depth_and_counts(call, files):
