@@ -51,6 +51,8 @@ _NOT_IN_FILES = ("#CIRC!", "#ERROR!")
 
 def finished(book: Book) -> bytes:
     """The edited workbook as bytes, computed. What changed by computing is added to the report."""
+    if any(name.startswith("_xmlsignatures/") for name in book.parts.names()):
+        book.report.warn("the file was signed; the signature does not hold for the edited file")
     if not book.touched:
         return book.parts.save()
     _forget_order(book)

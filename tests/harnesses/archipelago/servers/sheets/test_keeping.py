@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -193,3 +195,32 @@ def test_an_edit_of_looks_alone_does_not_touch_values(desk: Any, rich: bytes) ->
     changed = {part for part in before if after.get(part) != before[part]}
     assert changed <= {"xl/worksheets/sheet1.xml", "xl/workbook.xml"}
     assert "xl/calcChain.xml" in after
+
+
+def test_stored_values_that_no_edit_concerns_stay_but_those_of_libraries_are_replaced(
+    desk: Any, make: Callable[..., bytes]
+) -> None:
+    def build(book: Any) -> None:
+        sheet = book.add_worksheet("S")
+        sheet.write_column("A1", [1, 2])
+        sheet.write_formula("B1", "=A1*10", None, 777)  # as if another program computed it otherwise
+
+    def stored(name: str) -> Any:
+        return desk.value(name, "S", "B1", "cached")
+
+    edit = {"type": "set_cell", "sheet": "S", "cell": "A2", "value": 5}
+    data = make(build)
+    library = desk.put("library.xlsx", data)
+    desk.edit(library, edit)
+    assert stored(library) == 10
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for info in old.infolist():
+            part = old.read(info)
+            new.writestr(info, part.replace(b'calcId="124519" fullCalcOnLoad="1"', b'calcId="191029"'))
+    excel = desk.put("excel.xlsx", out.getvalue())
+    desk.edit(excel, edit)
+    desk.edit(excel, {**edit, "value": 6})
+    assert stored(excel) == 777
+    desk.edit(excel, {**edit, "cell": "A1"})
+    assert stored(excel) == 50
