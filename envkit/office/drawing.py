@@ -55,6 +55,7 @@ class Embedded:
 #: Files inside of objects that are kept to be read, and their largest size.
 _READABLE = ("xlsx", "xlsm", "docx", "pptx", "pdf")
 _MAX_EMBEDDED = 16 << 20
+_MAIN_PARTS = (("xlsx", b"xl/workbook.xml"), ("docx", b"word/document.xml"), ("pptx", b"ppt/presentation.xml"))
 
 
 class Part:
@@ -103,6 +104,9 @@ class Part:
             return "", None
         data = self.package.read(target)
         suffix = target.rpartition(".")[2].lower()
+        if suffix not in _READABLE and data.startswith(b"PK\x03\x04"):
+            # Names of parts stand uncompressed in the archive's directory.
+            suffix = next((s for s, name in _MAIN_PARTS if name in data[-65_536:]), suffix)
         kept = suffix in _READABLE and len(data) <= _MAX_EMBEDDED
         return content_digest(data), Embedded(suffix, data) if kept else None
 
@@ -141,7 +145,7 @@ def linear_maths(element: Any, depth: int = 0) -> str:
 
     match element.tag.removeprefix(_M):
         case "t":
-            return element.text or ""
+            return (element.text or "").replace("\u2212", "-")  # a hyphen is shown as a minus here
         case "f":
             return f"({part('num')})/({part('den')})"
         case "sSup":

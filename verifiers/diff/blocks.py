@@ -7,6 +7,7 @@ address is counted in headings: `§2.1 ¶3` is the third paragraph after heading
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 
 from envkit.office.document import Block, Cell, Paragraph, Table
 from envkit.verifiers.diff.align import align
@@ -234,6 +235,9 @@ def compare_tables(a: Table, b: Table, place: Place, scene: Scene, depth: int) -
         return
     if style_name(a.style) != style_name(b.style):
         yield place.changed("table.style", a.style, b.style)
+    elif a.look != b.look and a.style and _says_more(a, b):
+        yield place.changed("table.look", *(", ".join(t.look) or "plain" for t in (a, b)))
+    alike = style_name(a.style) == style_name(b.style) and a.look == b.look
     columns, alone = _columns(a, b)
     kept = [dict(columns), {j: i for i, j in columns}]
     keys = [[_row_key(row, kept[side]) for row in table.cells] for side, table in enumerate((a, b))]
@@ -279,7 +283,19 @@ def compare_tables(a: Table, b: Table, place: Place, scene: Scene, depth: int) -
         if a.tracked[i] != b.tracked[j]:
             left, right = changes_text(a.tracked[i]) or None, changes_text(b.tracked[j]) or None
             yield where.changed("tracked.row", left, right)
-        yield from _cells(a.cells[i], b.cells[j], kept[0], kept[1], place, (i, j), scene, depth)
+        for finding in _cells(a.cells[i], b.cells[j], kept[0], kept[1], place, (i, j), scene, depth):
+            # What a style gives its cells is told of the style.
+            if alike or finding.kind not in ("cell.fill", "cell.format"):
+                yield finding
+
+
+def _says_more(a: Table, b: Table) -> bool:
+    """Whether the style treats any cell otherwise for that. Flags of kinds that it doesn't know change nothing."""
+    return any(
+        x.styled != y.styled
+        for left, right in zip(a.cells, b.cells, strict=False)
+        for x, y in zip(left, right, strict=False)
+    )
 
 
 def _row_texts(a: Table, b: Table) -> Iterator[list[list[str]]]:
@@ -359,9 +375,12 @@ def _cells(
             continue
         if (a.rows, a.columns) != (b.rows, b.columns):
             yield where.changed("cell.merge", f"{a.rows}x{a.columns}", f"{b.rows}x{b.columns}")
-        if a.fill != b.fill:
+        given = dict(a.styled), dict(b.styled)
+        # Where the style treats rows or columns apart, those that come and go change what the others look like.
+        if a.fill != b.fill and (a.fill, b.fill) != tuple(g.get("fill") for g in given):
             yield where.changed("cell.fill", a.fill or "none", b.fill or "none")
-        yield from _contents(a, b, where, scene, depth)
+        inner = replace(scene, styled=given) if given[0] != given[1] else scene
+        yield from _contents(a, b, where, inner, depth)
     for b in second:
         if b.column not in matched and b.column in back and b.text:
             where = Place("", f"{place.after} R{rows[1] + 1}C{b.column + 1}")

@@ -113,9 +113,10 @@ def _slide_key(slide: Slide) -> Hashable:
 
 
 def _slides_alike(a: Slide, b: Slide, ours: str, theirs: str) -> float:
-    if ours.strip() and theirs.strip():
+    said = [any(s.text.strip() or s.table or s.chart or s.diagram for s in _own(slide)) for slide in (a, b)]
+    if all(said):
         return alikeness(ours, theirs)
-    if ours.strip() or theirs.strip():
+    if any(said):
         # A slide that was emptied, or filled, in its place.
         return 0.4 if a.layout == b.layout else 0.0
     # Slides without text correspond when they hold the same kinds of things.

@@ -2,7 +2,8 @@
 
 Findings are addressed by heading and paragraph (`§2.1 ¶3`), cell (`table 3 R2C4`), `header (first)`, `footnote 4`,
 `comment 2`. Kinds: `paragraph`, `paragraph.{text,typography,style,level,list,number,layout,format}`, the same of
-`cell`, `header`, `footer`, `footnote` and `endnote`; `cell.{merge,fill}`, `table`, `table.{style,row,column}`, `box`,
+`cell`, `header`, `footer`, `footnote` and `endnote`; `cell.{merge,fill}`, `table`, `table.{style,look,row,column}`,
+`box`,
 `link`, `field`, `image`, `image.{content,alt,size}`, `chart`, `chart.*`, `diagram.*`, `object`,
 `tracked.{inserted,deleted,moved_to,moved_from,mark,format,row}`, `comment`,
 `comment.{text,author,anchor,reply,resolved}`, `control`, `control.{checked,tag}`, `bookmark`, `bookmark.text`,
@@ -115,7 +116,7 @@ def _comments(before: Sequence[Comment], after: Sequence[Comment], scene: Scene)
         if a.author != b.author:
             yield place.changed("comment.author", a.author, b.author)
         edited = scene.touched(0, a.first, a.paragraph) or scene.touched(1, b.first, b.paragraph)
-        if a.anchor.strip() != b.anchor.strip() and not edited:
+        if _held(a.anchor) != _held(b.anchor) and not edited:
             yield place.changed("comment.anchor", *excerpts(a.anchor, b.anchor))
         if bool(a.reply_to) != bool(b.reply_to):
             yield place.changed("comment.reply", a.reply_to or None, b.reply_to or None)
@@ -123,6 +124,11 @@ def _comments(before: Sequence[Comment], after: Sequence[Comment], scene: Scene)
             yield place.changed("comment.resolved", str(a.resolved), str(b.resolved))
     yield from _alone("comment", before, found.removed, scene.gone[0], Change.REMOVED, _comment)
     yield from _alone("comment", after, found.added, scene.gone[1], Change.ADDED, _comment)
+
+
+def _held(text: str) -> str:
+    """What a comment or a bookmark is about. Page breaks are told where they are."""
+    return text.replace("\f", "").strip()
 
 
 def _spot(comment: Comment) -> tuple[str, str] | None:
@@ -164,7 +170,7 @@ def _bookmarks(before: Document, after: Document, scene: Scene) -> Iterator[Find
                 left, right = (None if x is None else shortened(x.text) for x in (a, b))
                 yield place.changed("bookmark", left, right)
         elif (
-            a.text.strip() != b.text.strip()
+            _held(a.text) != _held(b.text)
             and not scene.touched(0, a.paragraph, a.last)
             and not scene.touched(1, b.paragraph, b.last)
         ):

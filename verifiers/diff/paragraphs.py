@@ -55,6 +55,8 @@ class Scene:
     styles: tuple[Mapping[str, Style], Mapping[str, Style]] = ({}, {})
     gone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     edited: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    #: What a table's style gives the text of the cells that are compared, by attribute, on either side.
+    styled: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
     def touched(self, side: int, first: int, last: int) -> bool:
         """Whether something is already told of a paragraph from number `first` to `last` of a side."""
@@ -230,6 +232,12 @@ def _looks(a: Paragraph, b: Paragraph, place: Place, scene: Scene) -> Iterator[F
                 for name, (p, q) in changes.items()
                 if not (getattr(one.format, name) == p and getattr(two.format, name) == q)
             }
+        ours, theirs = scene.styled
+        changes = {
+            name: (p, q)
+            for name, (p, q) in changes.items()
+            if (name not in ours and name not in theirs) or (ours.get(name, p), theirs.get(name, q)) != (p, q)
+        }
         return tuple((name, p, q) for name, (p, q) in sorted(changes.items()))
 
     found: dict[tuple[tuple[str, Any, Any], ...], list[tuple[str, str]]] = {}

@@ -6,7 +6,7 @@ Used by `deck.py`, which finds out which shapes correspond.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,8 @@ from envkit.verifiers.diff.wording import alikeness, excerpts, shortened, typogr
 __all__ = ["compare_shapes", "shape_text", "wording"]
 
 _LINK_LOOK = ("colour", "underline")
+#: What a table's style gives a cell, by attribute: before and after.
+Styled = Mapping[str, tuple[Any, Any]]
 #: Placeholders whose text a program fills in.
 FILLED = ("sldNum", "dt")
 
@@ -144,7 +146,11 @@ def _same_corner(one: Box, two: Box) -> Box:
 
 
 def _paragraphs(
-    first: Sequence[SlideParagraph], second: Sequence[SlideParagraph], place: Place, noun: str
+    first: Sequence[SlideParagraph],
+    second: Sequence[SlideParagraph],
+    place: Place,
+    noun: str,
+    styled: Styled | None = None,
 ) -> Iterator[Finding]:
     if first == second:
         return
@@ -166,7 +172,7 @@ def _paragraphs(
     single = max(len(sides[0]), len(sides[1])) <= 1
     for i, j in pairs:
         inner = place if single else Place(f"{place.before} ¶{i + 1}", f"{place.after} ¶{j + 1}")
-        yield from _paragraph(first[i], second[j], inner, noun)
+        yield from _paragraph(first[i], second[j], inner, noun, styled or {})
     for i, j in found.moved:
         inner = Place(f"{place.before} ¶{i + 1}", f"{place.after} ¶{j + 1}")
         yield inner.finding(f"{noun}.paragraph", Change.MOVED, sides[0][i], sides[0][i])
@@ -184,7 +190,7 @@ def _trimmed(texts: Sequence[str]) -> list[str]:
     return list(texts[:end])
 
 
-def _paragraph(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) -> Iterator[Finding]:
+def _paragraph(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str, styled: Styled) -> Iterator[Finding]:
     left, right = wording(a), wording(b)
     if left != right:
         kind = f"{noun}.typography" if typography_only(left, right) else noun
@@ -197,14 +203,14 @@ def _paragraph(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) ->
         yield place.changed(f"{noun}.align", a.align, b.align)
     if a.bullet != b.bullet and a.level == b.level:
         yield place.changed(f"{noun}.bullet", a.bullet or "none", b.bullet or "none")
-    yield from _looks(a, b, place, noun)
+    yield from _looks(a, b, place, noun, styled)
     ours, theirs = ([r for r in p.runs if r.link] for p in (a, b))
     if [r.link.removesuffix("/") for r in ours] != [r.link.removesuffix("/") for r in theirs]:
         shown = [", ".join(r.link for r in side) or None for side in (ours, theirs)]
         yield place.changed("link", shown[0], shown[1])
 
 
-def _looks(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) -> Iterator[Finding]:
+def _looks(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str, styled: Styled) -> Iterator[Finding]:
     found: dict[tuple[tuple[str, Any, Any], ...], list[tuple[str, str]]] = {}
     for left, right, x, y in _common(a, b):
         if left.strip():
@@ -213,6 +219,7 @@ def _looks(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) -> Ite
                 # Another level brings its size, colour and bullet along.
                 ignore = (*ignore, "size", "colour")
             changes = format_changes(x.format, y.format, ignore)
+            changes = {name: pair for name, pair in changes.items() if pair != _default(styled.get(name), pair)}
             if changes:
                 key = tuple((name, *values) for name, values in sorted(changes.items()))
                 found.setdefault(key, []).append((left, right))
@@ -220,6 +227,14 @@ def _looks(a: SlideParagraph, b: SlideParagraph, place: Place, noun: str) -> Ite
         said = [shortened(" … ".join(t[side] for t in texts), 80) for side in (0, 1)]
         looks = ["; ".join(f"{c[0]}: {c[s] or 'none'}" for c in key) for s in (1, 2)]
         yield place.changed(f"{noun}.format", f"{said[0]!r} {looks[0]}", f"{said[1]!r} {looks[1]}")
+
+
+def _default(styled: tuple[Any, Any] | None, pair: tuple[Any, Any]) -> tuple[Any, Any] | None:
+    """What the style gives on both sides; where it says nothing on one, what a text of the other weight has."""
+    if styled is None:
+        return None
+    plain = type(pair[0])()
+    return (plain if styled[0] is None else styled[0], plain if styled[1] is None else styled[1])
 
 
 def _common(a: SlideParagraph, b: SlideParagraph) -> Iterator[tuple[str, str, TextRun, TextRun]]:
@@ -311,9 +326,12 @@ def _cell(a: SlideCell, b: SlideCell, where: Place) -> Iterator[Finding]:
         yield where.changed("cell.merge", f"{a.rows}x{a.columns}", f"{b.rows}x{b.columns}")
     if not a.rows or not b.rows:
         return
-    if a.fill and b.fill and not _same_colour(a.fill, b.fill):
+    ours, theirs = dict(a.styled), dict(b.styled)
+    # Where the style treats rows or columns apart, those that come and go change what the others look like.
+    styled = {name: (ours.get(name), theirs.get(name)) for name in ours.keys() | theirs.keys()}
+    if a.fill and b.fill and not _same_colour(a.fill, b.fill) and (a.fill, b.fill) != styled.get("fill"):
         yield where.changed("cell.fill", a.fill, b.fill)
-    yield from _paragraphs(a.paragraphs, b.paragraphs, where, "cell.text")
+    yield from _paragraphs(a.paragraphs, b.paragraphs, where, "cell.text", styled)
 
 
 def _columns(first: Rows, second: Rows) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -15,6 +15,8 @@ __all__ = ["alikeness", "excerpts", "shortened", "similarity_of", "typography_on
 #: Characters of a text shown in a finding.
 SHOWN = 240
 _SHORT = 60
+#: Letters per word beyond which a text is taken for one without blanks.
+_LONG_WORDS = 16
 _FOLDS = str.maketrans(
     {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "–": "-", "—": "-"}
     | {"…": "...", "\u200b": None}
@@ -37,7 +39,9 @@ def alikeness(a: str, b: str) -> float:
         return 1.0
     if not a.strip() or not b.strip():
         return 0.0
-    count = _pairs if len(a) <= _SHORT and len(b) <= _SHORT else _words
+    # Many languages put no blanks between words: there, neighbouring letters are what texts have in common.
+    unspaced = any(len(text) > _LONG_WORDS * _words(text).total() for text in (a, b))
+    count = _pairs if unspaced or (len(a) <= _SHORT and len(b) <= _SHORT) else _words
     one, two = count(a), count(b)
     if len(one) > len(two):
         one, two = two, one

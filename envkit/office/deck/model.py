@@ -7,6 +7,7 @@ and numbers that only say where something stands take no part in equality.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from envkit.office.chart import Chart
 from envkit.office.drawing import Diagram, Embedded, Image
@@ -54,12 +55,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class SlideCell:
-    """A table cell. `rows` and `columns` say how far it reaches; one that another reaches over has both 0."""
+    """A table cell. `rows` and `columns` say how far it reaches; one that another reaches over has both 0. `styled` is
+    what of its look comes from the table's style: `fill`, and attributes of a `Format`."""
 
     paragraphs: tuple[SlideParagraph, ...]
     rows: int = 1
     columns: int = 1
     fill: str = ""
+    styled: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:

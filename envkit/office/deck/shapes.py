@@ -228,7 +228,8 @@ class ShapeReader:
                 fill = look.fill if fill is None else fill
                 spans = [cell.get(k, "1") for k in ("rowSpan", "gridSpan")]
                 down, across = (int(s) if s.isdecimal() and len(s) < 6 else 1 for s in spans)
-                cells.append(SlideCell(paragraphs, max(down, 1), max(across, 1), fill))
+                styled = (*look.text.items(), *(("fill", look.fill),) * bool(look.fill))
+                cells.append(SlideCell(paragraphs, max(down, 1), max(across, 1), fill, styled))
             rows.append(tuple(cells))
         return tuple(rows)
 

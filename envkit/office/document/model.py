@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from envkit.office.chart import Chart
 from envkit.office.drawing import Diagram, Embedded, Image
@@ -130,7 +130,7 @@ class Paragraph:
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell as it stands in the grid: its place (from 0) and how far it reaches. `fill` is its background, ""
-    without."""
+    without; `styled` is what of its look comes from the table's style: `fill`, and attributes of a `Format`."""
 
     blocks: tuple[Block, ...]
     row: int
@@ -138,6 +138,7 @@ class Cell:
     columns: int = 1
     rows: int = 1
     fill: str = ""
+    styled: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:
@@ -149,7 +150,8 @@ class Table:
     """A table: rows of cell texts. A horizontally merged cell stands once, followed by blanks for the columns it spans.
 
     A vertically merged cell keeps its text in its first row. `depth` is 0 for a table of the body. `cells` are the
-    cells themselves, by row; `tracked` what is tracked about each row.
+    cells themselves, by row; `tracked` what is tracked about each row; `look` the kinds of cells that the style treats
+    apart (`firstRow`, `bandRow`, ...).
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -157,6 +159,7 @@ class Table:
     cells: tuple[tuple[Cell, ...], ...] = ()
     style: str = ""
     tracked: tuple[tuple[Tracked, ...], ...] = ()
+    look: tuple[str, ...] = ()
     number: int = field(default=0, compare=False)
 
     @property

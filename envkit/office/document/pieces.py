@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from envkit.office.document.model import ParagraphFormat, Run
 from envkit.office.document.styles import W
+from envkit.office.rich import Format
 
 __all__ = [
     "attribute_of", "cell_conditions", "children", "children_through", "displayed", "folded_instruction", "grid_span",
-    "instruction_target", "is_framed", "merged_runs", "table_look", "without_label",
+    "instruction_target", "is_framed", "look_of", "merged_runs", "table_look", "without_label",
 ]  # fmt: skip
 
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
@@ -21,32 +22,43 @@ _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _WRAPPERS = (f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}del", f"{W}moveTo", f"{W}moveFrom")
 
 
-def table_look(properties: Any) -> dict[str, bool]:
-    """Which kinds of cells a table's style treats apart."""
+_LOOK_BITS = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100, "noHBand": 0x200,
+              "noVBand": 0x400}  # fmt: skip
+
+
+def table_look(properties: Any) -> tuple[str, ...]:
+    """Which kinds of cells a table's style treats apart: `firstRow`, `lastRow`, `firstColumn`, `lastColumn`, `bandRow`,
+    `bandColumn`."""
     element = properties.find(f"{W}tblLook") if properties is not None else None
-    bits = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
     if element is None:
-        return dict.fromkeys(bits, False)
+        return ()
     text = str(element.get(f"{W}val", ""))
     mask = int(text, 16) if text and len(text) <= 8 and all(c in "0123456789abcdefABCDEF" for c in text) else 0
-    out: dict[str, bool] = {}
-    for name, bit in bits.items():
+    on: dict[str, bool] = {}
+    for name, bit in _LOOK_BITS.items():
         own = element.get(f"{W}{name}")
-        out[name] = own in ("1", "true", "on") if own is not None else bool(mask & bit)
-    return out
+        on[name] = own in ("1", "true", "on") if own is not None else bool(mask & bit)
+    out = [name for name in ("firstRow", "lastRow", "firstColumn", "lastColumn") if on[name]]
+    return (*out, *(name for name, no in (("bandRow", "noHBand"), ("bandColumn", "noVBand")) if not on[no]))
 
 
-def cell_conditions(look: dict[str, bool], row: int, rows: int, column: int, columns: int) -> tuple[str, ...]:
+def cell_conditions(look: tuple[str, ...], row: int, rows: int, column: int, columns: int) -> tuple[str, ...]:
+    """The parts of a table's style that count for a cell, the most general first."""
+    first_row, last_row = "firstRow" in look and row == 0, "lastRow" in look and row == rows - 1
+    first, last = "firstColumn" in look and column == 0, "lastColumn" in look and column == columns - 1
     out: list[str] = []
-    if look["firstColumn"] and column == 0:
-        out.append("firstCol")
-    if look["lastColumn"] and column == columns - 1:
-        out.append("lastCol")
-    if look["firstRow"] and row == 0:
-        out.append("firstRow")
-    if look["lastRow"] and row == rows - 1:
-        out.append("lastRow")
-    return tuple(out)
+    if "bandColumn" in look and not (first or last):
+        out.append("band2Vert" if (column - ("firstColumn" in look)) % 2 else "band1Vert")
+    if "bandRow" in look and not (first_row or last_row):
+        out.append("band2Horz" if (row - ("firstRow" in look)) % 2 else "band1Horz")
+    out += [name for name, on in (("firstCol", first), ("lastCol", last)) if on]
+    return (*out, *(name for name, on in (("firstRow", first_row), ("lastRow", last_row)) if on))
+
+
+def look_of(styled: Format, plain: Format) -> tuple[tuple[str, Any], ...]:
+    """What a table's style changes about the text of a cell."""
+    names = [item.name for item in fields(Format)]
+    return tuple((n, getattr(styled, n)) for n in names if getattr(styled, n) != getattr(plain, n))
 
 
 def grid_span(element: Any, default: int = 0) -> int:

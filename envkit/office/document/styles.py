@@ -58,6 +58,13 @@ def level_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def _fill(shading: Any, inherited: str) -> str:
+    if shading is None:
+        return inherited
+    fill = str(shading.get(f"{W}fill", ""))
+    return "" if fill in ("auto", "FFFFFF") else fill.upper()
+
+
 @dataclass
 class _Style:
     name: str
@@ -79,6 +86,8 @@ class Styles:
         self._styles: dict[str, _Style] = {}
         self._base = Format(size=10.0)
         self._paragraph_base = ParagraphFormat()
+        self._fills: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._tables: dict[tuple[str, tuple[str, ...]], Format] = {}
         self._formats: dict[tuple[str, Format], Format] = {}
         self._layouts: dict[tuple[str, ParagraphFormat], ParagraphFormat] = {}
         if root is None:
@@ -141,6 +150,9 @@ class Styles:
 
     def of_table(self, style_id: str, conditions: tuple[str, ...] = ()) -> Format:
         """What a table style makes of the text in cells of these kinds (`firstRow`, ...), on top of the defaults."""
+        at = (style_id, conditions)
+        if at in self._tables:
+            return self._tables[at]
         out = self._base
         chain = self.chain(style_id or self.default_table)
         for style in chain:
@@ -150,6 +162,24 @@ class Styles:
                 for element in style.element.iterfind(f"{W}tblStylePr"):
                     if element.get(f"{W}type") == condition:
                         out = self.direct(out, element.find(f"{W}rPr"))
+        self._tables[at] = out
+        return out
+
+    def fill_of_table(self, style_id: str, conditions: tuple[str, ...] = ()) -> str:
+        """The background that a table style gives cells of these kinds; "" for none."""
+        key = (style_id, conditions)
+        if key in self._fills:
+            return self._fills[key]
+        out = ""
+        chain = self.chain(style_id or self.default_table)
+        for style in chain:
+            out = _fill(style.element.find(f"{W}tcPr/{W}shd"), out)
+        for condition in conditions:
+            for style in chain:
+                for element in style.element.iterfind(f"{W}tblStylePr"):
+                    if element.get(f"{W}type") == condition:
+                        out = _fill(element.find(f"{W}tcPr/{W}shd"), out)
+        self._fills[key] = out
         return out
 
     def of_paragraph(self, style_id: str, base: Format | None = None) -> Format:

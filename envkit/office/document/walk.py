@@ -34,6 +34,7 @@ from envkit.office.document.pieces import (
     grid_span,
     instruction_target,
     is_framed,
+    look_of,
     merged_runs,
     table_look,
     without_label,
@@ -389,6 +390,7 @@ class Walk:
         properties = element.find(f"{W}tblPr")
         style = value(properties, f"{W}tblStyle")
         look = table_look(properties)
+        plain = self.styles.of_table("")
         outside, layout = self._layout, self.styles.layout_of_table(style)
         elements = list(children_through(element, f"{W}tr"))
         rows: list[tuple[str, ...]] = []
@@ -419,9 +421,10 @@ class Walk:
                         grown = replace(top, rows=number - at + 1)
                         grid[at] = (*grid[at][:index], grown, *grid[at][index + 1 :])
                     continue
+                given = self.styles.fill_of_table(style, conditions)
                 fill = str(attribute_of(cell_properties, f"{W}shd", f"{W}fill"))
-                fill = "" if fill in ("auto", "FFFFFF") else fill.upper()
-                cell = Cell(found, number, column, span, 1, fill)
+                fill = ("" if fill in ("auto", "FFFFFF") else fill.upper()) if fill else given
+                cell = Cell(found, number, column, span, 1, fill, (("fill", given), *look_of(base, plain)))
                 texts[column] = cell.text
                 open_merges.pop(column, None)
                 if merge is not None:
@@ -437,7 +440,7 @@ class Walk:
         # A row whose deletion is tracked is no row of the final view.
         kept = tuple(r for r, t in zip(rows, tracked, strict=True) if all(c.adds for c in t))
         name = self.styles.name(style) if style else ""
-        table = Table(kept, table_depth, tuple(grid), name, tuple(tracked), place + 1)
+        table = Table(kept, table_depth, tuple(grid), name, tuple(tracked), look, place + 1)
         self.tables[place] = table
         return table
 

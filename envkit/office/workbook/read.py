@@ -12,7 +12,7 @@ from envkit.office.problem import Problem, Unreadable
 from envkit.office.workbook.cells import NotPlain, Source, read_cells, rich_text, unescaped
 from envkit.office.workbook.model import Name, Sheet, Workbook
 from envkit.office.workbook.parts import read_comments, read_drawing, read_objects, read_pivots, read_tables
-from envkit.office.workbook.sheets import sheet_facts
+from envkit.office.workbook.sheets import page_facts, sheet_facts
 from envkit.office.workbook.styles import number, read_styles
 
 __all__ = ["read_workbook"]
@@ -101,7 +101,8 @@ def _sheet(package: Package, kind: str, target: str, element: Any, source: Sourc
         return Sheet(name, state, {}, kind=kind or "lost")  # its part is lost
     charts, pictures, shapes = read_drawing(package, target)
     if kind != "worksheet":
-        return Sheet(name, state, {}, kind=kind, charts=charts, pictures=pictures, shapes=shapes)
+        page = page_facts(package.xml(target)) if kind == "chartsheet" else {}
+        return Sheet(name, state, {}, kind=kind, charts=charts, pictures=pictures, shapes=shapes, **page)
     cells, rest = read_cells(package.read(target), target, name, source)
     root = parse_xml(rest, f"part {target!r}")
     facts = sheet_facts(root, package, target, source.styles)

@@ -14,7 +14,7 @@ from envkit.office.workbook.model import ConditionalFormat, Validation
 from envkit.office.workbook.styles import CellStyle, Styles, number
 from envkit.office.workbook.values import MAX_COLUMN, Area, parse_area, show_area
 
-__all__ = ["areas_of", "sheet_facts"]
+__all__ = ["areas_of", "page_facts", "sheet_facts"]
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _REL = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -38,10 +38,7 @@ _TRUE = ("1", "true", "on")
 def sheet_facts(root: Any, package: Package, part: str, styles: Styles) -> dict[str, Any]:
     """The fields of `Sheet` that stand in the sheet's own part."""
     hidden, widths = _columns(root)
-    protection = root.find(f"{_MAIN}sheetProtection")
     filters = root.find(f"{_MAIN}autoFilter")
-    setup = root.find(f"{_MAIN}pageSetup")
-    color = root.find(f"{_MAIN}sheetPr/{_MAIN}tabColor")
     return {
         "hidden_columns": frozenset(hidden),
         "widths": widths,
@@ -49,14 +46,23 @@ def sheet_facts(root: Any, package: Package, part: str, styles: Styles) -> dict[
         "merged": tuple(_merged(root)),
         "frozen": _frozen(root),
         "filter": _area(filters.get("ref")) if filters is not None else None,
-        "protected": protection is not None and protection.get("sheet") in _TRUE,
+        **page_facts(root),
+        "validations": tuple(_validations(root)),
+        "conditional": tuple(_conditional(root, styles)),
+        "hyperlinks": _hyperlinks(root, package, part),
+    }
+
+
+def page_facts(root: Any) -> dict[str, Any]:
+    """What a chart sheet has as well: protection, orientation, header and footer, the colour of its tab."""
+    protection, setup = root.find(f"{_MAIN}sheetProtection"), root.find(f"{_MAIN}pageSetup")
+    color = root.find(f"{_MAIN}sheetPr/{_MAIN}tabColor")
+    return {
+        "protected": protection is not None and any(protection.get(name) in _TRUE for name in ("sheet", "content")),
         "landscape": setup is not None and setup.get("orientation") == "landscape",
         "header": _running(root, "Header"),
         "footer": _running(root, "Footer"),
         "tab_color": "" if color is None else (color.get("rgb", "")[-6:] or f"theme {color.get('theme', '')}"),
-        "validations": tuple(_validations(root)),
-        "conditional": tuple(_conditional(root, styles)),
-        "hyperlinks": _hyperlinks(root, package, part),
     }
 
 

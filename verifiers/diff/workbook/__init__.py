@@ -6,7 +6,8 @@ Kinds: `cell.value`, `cell.value.derived`, `cell.type`, `cell.formula`, `cell.fo
 `.filter`; `merge`, `table` and `table.name`, `.range`, `.columns`, `.totals`; `comment` and `.text`, `.author`,
 `.replies`, `.resolved`; `validation` and `conditional_format` with `.range`, `.rule`, `.message`, `.look`;
 `hyperlink`, `chart` and `.kind`, `.title`, `.axis_titles`, `.legend`, `.series`, `.series.values`, ...; `picture`,
-`picture.alt`, `shape`, `shape.text`, `pivot` and its parts; `name`; `workbook.protection`, `.macros`, `.link`.
+`picture.alt`, `shape`, `shape.text`, `object`, `pivot` and its parts; `name`;
+`workbook.protection`, `workbook.macros`, `workbook.link`.
 """
 
 from __future__ import annotations
