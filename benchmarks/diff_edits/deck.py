@@ -1,6 +1,6 @@
 """Single edits of slide decks, made in the XML of their parts.
 
-Samples are a generated deck that has one of everything, and a third of the decks of the corpus where it is present
+Samples are a generated deck that has one of everything, and the decks of the corpus where it is present
 (`ENVKIT_CORPUS`). Re-saves are by python-pptx, by LibreOffice, and a rewrite of everything that is noise (ids and names
 of shapes, runs cut to pieces, languages, proofing marks, transitions).
 """
@@ -8,14 +8,16 @@ of shapes, runs cut to pieces, languages, proofing marks, transitions).
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from diff_edits import deck_changes as do
-from diff_edits.deck_programs import libreoffice, noise, python_pptx
+from diff_edits import deck_more as more
+from diff_edits.deck_programs import noise, python_pptx
 from diff_edits.deck_sample import build
+from diff_edits.libreoffice import installed, resaved
+from diff_edits.losses import Loss, has, lacks
 from diff_edits.zipped import part_names
 
 SUFFIX = "pptx"
@@ -31,7 +33,7 @@ _CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[3] / "shar
 
 def samples() -> dict[str, bytes]:
     out = {"generated": build()}
-    for path in sorted(_CORPUS.glob("*.pptx"))[1::3] if _CORPUS.is_dir() else ():
+    for path in sorted(_CORPUS.glob("*.pptx")) if _CORPUS.is_dir() else ():
         data = path.read_bytes()
         try:
             if "ppt/slides/slide1.xml" in part_names(data):
@@ -83,16 +85,60 @@ EDITS: dict[str, Edit] = {
     "chart series name": do.first_edit("ppt/charts/chart", f".//{_C}ser/{_C}tx//{_C}v", "Turnover", "chart.series"),
     "chart series deleted": do.series_delete_edit,
     "chart type": do.chart_type_edit,
+    "section renamed": more.section_edit("Another name"),
+    "section removed": more.section_edit(None),
+    "slide to another section": more.regroup_edit,
+    "table style": more.style_edit,
+    "table banding": more.banding_edit("bandRow"),
+    "table's heading row": more.banding_edit("firstRow"),
+    "cell of an embedded workbook": more.embedded_edit("ppt/embeddings/"),
     "title property": do.in_part("docProps/core.xml", lambda root: do.title_edit(root)),
 }
 
 
 # --- programs that open and save ---
 
-RESAVES: dict[str, Callable[[bytes], bytes]] = {"python-pptx": python_pptx, "noise in the XML": noise}
-if shutil.which("soffice"):
-    RESAVES["LibreOffice"] = libreoffice
-#: Kinds that differ after LibreOffice 7.4 saved a sample: names of layouts; looks of built-in table styles, which we do
-#: not resolve and it spells out in the cells; automatic chart titles, which it writes out; the wrapping of embedded
-#: objects. `shape.fill` (one old file) is not explained, and maybe a fault of our reader.
-LOSSES = {"LibreOffice": {"slide.layout", "cell.text.format", "shape.fill", "object", "chart.title"}}
+RESAVES: dict[str, Callable[[bytes], bytes | None]] = {"python-pptx": python_pptx, "noise in the XML": noise}
+BATCHES = {"LibreOffice": resaved} if installed() else {}
+
+
+_OBJECTS = has(r"ppt/slides/_rels/", "relationships/oleObject")
+#: A colour scheme whose names a master gives other meanings: text light on dark.
+_SWAPPED = has(r"ppt/slideMasters/slideMaster", r'<p:clrMap [^>]*(?:tx1="(?!dk1)|bg1="(?!lt1))')
+_NO_SLIDES = lacks(r"presentation.xml$", "<p:sldId ")
+_COLOURED = "[0-9A-F]{6}|.* colour: .*"
+_TURNED = "(0|90|180|270)°"
+LOSSES: dict[str, tuple[Loss, ...]] = {
+    "LibreOffice": (
+        Loss("slide", "a deck without slides gets one", change="added", when=_NO_SLIDES),
+        Loss("deck.size", "a deck without slides gets its own size", when=_NO_SLIDES),
+        Loss("(shape.)?link", "actions that run macros", before="ppaction://macro.*", change="removed"),
+        Loss(
+            "shape.fill|text.format",
+            "colours of the scheme where the master maps them otherwise: it keeps the name and not the mapping",
+            before=_COLOURED,
+            after=_COLOURED,
+            when=_SWAPPED,
+        ),
+        Loss("object", "of several objects it writes one for all", before="PowerPoint.Slide.8 .*", when=_OBJECTS),
+        Loss("text.format", "a font of its table of replacements", before=".* font: Algerian", after=".* font: comic"),
+        Loss("shape.placeholder", "that a picture stands in a placeholder", before="pic", after="none"),
+        Loss("text.format", "the look of footers", where='.*"Footer Placeholder.*'),
+        Loss("shape.rotation", "the route of connectors", where=".*Connector.*", before=_TURNED, after=_TURNED),
+        Loss(
+            "shape",
+            "ActiveX controls, of which it keeps the picture",
+            before=r"\[control\]|",
+            after=r"|\[picture .*",
+            when=has("slides/slide", "<p:control "),
+        ),
+        Loss("section", "sections", change="removed", when=has("presentation.xml$", "sectionLst")),
+        Loss(
+            "cell.text.format",
+            "bold of PowerPoint's own table styles where the file doesn't spell them out",
+            before=".* bold: True",
+            after=".* bold: none",
+            when=lacks("tableStyles.xml$", "<a:tblStyle "),
+        ),
+    )
+}

@@ -365,11 +365,10 @@ def slide_delete_edit(slides: list[Any], holder: Any) -> str | None:
 
 def slide_insert_edit(data: bytes) -> tuple[bytes, Expected] | None:
     deck = Presentation(io.BytesIO(data))
-    if (
-        not deck.slides
-        or len(deck.slide_layouts) < 2
-        or deck.slide_layouts[1].placeholders[0].placeholder_format.type is None
-    ):
+    if not deck.slides or len(deck.slide_layouts) < 2:
+        return None
+    holders = list(deck.slide_layouts[1].placeholders)
+    if not holders or holders[0].placeholder_format.type is None:
         return None
     slide = deck.slides.add_slide(deck.slide_layouts[1])
     if slide.shapes.title is None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import io
 
+import openpyxl
 from PIL import Image
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.dml.color import RGBColor
 from pptx.enum.chart import XL_CHART_TYPE
-from pptx.enum.shapes import MSO_CONNECTOR, MSO_SHAPE
+from pptx.enum.shapes import MSO_CONNECTOR, MSO_SHAPE, PROG_ID
 from pptx.opc.constants import RELATIONSHIP_TYPE
 from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 from pptx.util import Inches, Pt
 
-__all__ = ["build", "picture"]
+__all__ = ["build", "picture", "workbook"]
 
 _P = "http://schemas.openxmlformats.org/presentationml/2006/main"
 _A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -101,9 +102,42 @@ def build() -> bytes:
     slide._element.set("show", "0")
     slide = deck.slides.add_slide(layouts[1])
     slide.shapes.title.text, slide.placeholders[1].text = "Thank you", "Questions to Ann"
+    slide.shapes.add_ole_object(io.BytesIO(workbook()), PROG_ID.XLSX, Inches(1), Inches(5), Inches(2), Inches(1))
+    _sections(deck)
     out = io.BytesIO()
     deck.save(out)
     return out.getvalue()
+
+
+def workbook() -> bytes:
+    """A small workbook to embed."""
+    book = openpyxl.Workbook()
+    book.active.title = "Prices"
+    for row in (("Item", "Price"), ("Van", 12000), ("Shelf", 80), ("Lease", 900.5)):
+        book.active.append(row)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def _sections(deck: object) -> None:
+    """Two sections: the first three slides, and the rest."""
+    from pptx.oxml import parse_xml
+
+    slides = [element.get("id") for element in deck.part._element.sldIdLst]  # type: ignore[attr-defined]
+    groups = (("Opening", slides[:3]), ("Details", slides[3:]))
+    listed = "".join(
+        f'<p14:section name="{name}" id="{{0000000{number}-0000-0000-0000-000000000000}}"><p14:sldIdLst>'
+        + "".join(f'<p14:sldId id="{i}"/>' for i in ids)
+        + "</p14:sldIdLst></p14:section>"
+        for number, (name, ids) in enumerate(groups, start=1)
+    )
+    deck.part._element.append(  # type: ignore[attr-defined]
+        parse_xml(
+            f'<p:extLst xmlns:p="{_P}"><p:ext uri="{{521415D9-36F7-43E2-AB2F-B90AF26B5E84}}"><p14:sectionLst xmlns:p14='
+            f'"http://schemas.microsoft.com/office/powerpoint/2010/main">{listed}</p14:sectionLst></p:ext></p:extLst>'
+        )
+    )
 
 
 def _diagram(slide: object) -> None:

@@ -135,7 +135,11 @@ def layout_edit(name: str, **attributes: str) -> Callable[[Any], str | list[str]
         p = plain_paragraph(body)
         if p is None:
             return None
-        set_property(properties_of(p, "pPr"), name, **attributes)
+        old = properties_of(p, "pPr").find(f"{W}{name}")
+        new = dict(attributes)
+        if name == "jc" and old is not None and old.get(f"{W}val") in ("both", "distribute"):
+            new["val"] = "right"  # which the two are not
+        set_property(properties_of(p, "pPr"), name, **new)
         return "paragraph.layout"
 
     return change
@@ -381,8 +385,10 @@ def page_break_edit(body: Any) -> str | None:
     p = plain_paragraph(body)
     if p is None:
         return None
+    following = p.getnext()
     p.append(make_edit('<w:r><w:br w:type="page"/></w:r>'))
-    return "paragraph.text"
+    # A break at the end of a paragraph is one before the next; before a table, it stays what it is.
+    return "paragraph.layout" if following is not None and following.tag == f"{W}p" else "paragraph.text"
 
 
 def style_edit(root: Any) -> str | None:

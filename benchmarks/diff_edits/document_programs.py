@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import docx
 from lxml import etree
 
-from diff_edits.zipped import edit_part, read_part
+from diff_edits.zipped import edit_part
 
-__all__ = ["libreoffice", "noise", "python_docx"]
+__all__ = ["noise", "python_docx"]
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 
 
-def python_docx(data: bytes) -> bytes:
+def python_docx(data: bytes) -> bytes | None:
     try:
         document = docx.Document(io.BytesIO(data))
     except Exception:  # noqa: BLE001 - python-docx gives up on these in many ways; there is nothing to compare
-        return data
+        return None
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()
@@ -61,24 +58,6 @@ def noise(data: bytes) -> bytes:
         return etree.tostring(root)
 
     return edit_part(data, "word/document.xml", noisy) or data
-
-
-#: LibreOffice without its part for formulas drops equations; a document with some is then no sample of what it keeps.
-_FORMULAS = Path("/usr/lib/libreoffice/program/libsmlo.so")
-
-
-def libreoffice(data: bytes) -> bytes:
-    if not _FORMULAS.exists() and b"<m:oMath" in read_part(data, "word/document.xml"):
-        return data
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in", "file.docx"), Path(folder, "out")
-        source.parent.mkdir()
-        source.write_bytes(data)
-        kind = "docx:MS Word 2007 XML"
-        command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", kind]
-        subprocess.run([*command, "--outdir", str(target), str(source)], capture_output=True, timeout=120, check=False)
-        saved = target / "file.docx"
-        return saved.read_bytes() if saved.exists() else data
 
 
 def _set_language(run: Any) -> None:

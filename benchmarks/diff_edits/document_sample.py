@@ -17,6 +17,8 @@ from pptx.chart.data import CategoryChartData
 from pptx.chart.xmlwriter import ChartXmlWriter
 from pptx.enum.chart import XL_CHART_TYPE
 
+from diff_edits.deck_sample import workbook
+
 __all__ = ["DECLARED", "build", "picture"]
 
 _SPACES = {
@@ -28,6 +30,7 @@ _SPACES = {
     "c": "http://schemas.openxmlformats.org/drawingml/2006/chart",
     "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
     "v": "urn:schemas-microsoft-com:vml",
+    "o": "urn:schemas-microsoft-com:office:office",
 }
 DECLARED = " ".join(f'xmlns:{name}="{uri}"' for name, uri in _SPACES.items())
 _SENTENCES = (
@@ -52,8 +55,9 @@ def _x(text: str) -> Any:
     return parse_xml(f"{head.removesuffix('/')} {DECLARED}{slash}>{rest}")
 
 
-def _related(document: Any, uri: str, content_type: str, relation: str, xml: str) -> str:
-    part = Part(PackURI(uri), content_type, xml.encode(), document.part.package)
+def _related(document: Any, uri: str, content_type: str, relation: str, content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    part = Part(PackURI(uri), content_type, data, document.part.package)
     return str(document.part.relate_to(part, relation))
 
 
@@ -109,6 +113,28 @@ def build(equation: bool = True) -> bytes:
     ):
         if equation or "oMath" not in xml:
             body.insert(len(body) - 1, _x(xml))
+    banded = document.add_table(rows=4, cols=3, style="Light Shading Accent 1")
+    for r, row in enumerate(banded.rows):
+        for c, cell in enumerate(row.cells):
+            cell.text = f"{('Depot', 'Harbour', 'Station', 'Airport')[r]} {('name', 'vans', 'staff')[c]} {r * 5 + c}"
+    book = _related(
+        document, "/word/embeddings/prices.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        RELATIONSHIP_TYPE.PACKAGE, workbook(),
+    )  # fmt: skip
+    preview, _ = document.part.get_or_add_image(io.BytesIO(picture(120)))
+    for xml in (
+        '<w:sdt><w:sdtPr><w:alias w:val="conclusion"/><w:tag w:val="c1"/></w:sdtPr><w:sdtContent><w:p><w:r><w:t>The board '
+        "will decide on this in its next meeting.</w:t></w:r></w:p></w:sdtContent></w:sdt>",
+        '<w:p><w:pPr><w:framePr w:w="2000" w:hSpace="141" w:wrap="around" w:vAnchor="text" w:hAnchor="page" w:x="8000" w:y='
+        '"100"/></w:pPr><w:r><w:t>A remark in the margin</w:t></w:r></w:p>',
+        "<w:p><w:r><w:t>Beside this stands a remark.</w:t></w:r></w:p>",
+        '<w:p><w:r><w:t>Letters as a picture:</w:t></w:r><w:r><w:pict><v:shape type="#_x0000_t136" style="width:200pt;height:'
+        '30pt"><v:textpath string="Strictly confidential"/></v:shape></w:pict></w:r></w:p>',
+        '<w:p><w:r><w:t>Prices are in this workbook:</w:t></w:r><w:r><w:object><v:shape id="ole1" style="width:90pt;height:'
+        f'30pt"><v:imagedata r:id="{preview}"/></v:shape><o:OLEObject Type="Embed" ProgID="Excel.Sheet.12" ShapeID="ole1" DrawAspect="Icon" r:id="{book}"/>'
+        "</w:object></w:r></w:p>",
+    ):
+        body.insert(len(body) - 1, _x(xml))
     data = CategoryChartData()
     data.categories = ["North", "South", "East"]
     data.add_series("Sales", (10.5, 20.25, 30))

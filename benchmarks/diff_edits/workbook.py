@@ -6,11 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import openpyxl
@@ -22,6 +18,8 @@ from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.datavalidation import DataValidation
 from PIL import Image
 
+from diff_edits.libreoffice import installed, resaved
+from diff_edits.losses import Loss, has
 from diff_edits.zipped import edit_part, part_names
 
 SUFFIX = "xlsx"
@@ -314,18 +312,15 @@ EDITS: dict[str, Edit] = {
 }
 
 
-def _libreoffice(data: bytes) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in", "book.xlsx"), Path(folder, "out")
-        source.parent.mkdir()
-        source.write_bytes(data)
-        command = ["soffice", f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to", "xlsx"]
-        subprocess.run([*command, "--outdir", str(target), str(source)], capture_output=True, timeout=120, check=True)
-        return (target / "book.xlsx").read_bytes()
-
-
-RESAVES: dict[str, Callable[[bytes], bytes]] = {"openpyxl": _resaved}
-if shutil.which("soffice"):
-    RESAVES["LibreOffice"] = _libreoffice
-#: LibreOffice without a window writes no panes.
-LOSSES = {"LibreOffice": {"sheet.freeze"}}
+RESAVES: dict[str, Callable[[bytes], bytes | None]] = {"openpyxl": _resaved}
+BATCHES = {"LibreOffice": resaved} if installed() else {}
+LOSSES: dict[str, tuple[Loss, ...]] = {
+    "LibreOffice": (
+        Loss(
+            "sheet.freeze",
+            "panes, when it has no window",
+            after="none",
+            when=has(r"xl/worksheets/sheet\d*\.xml$", "<pane "),
+        ),
+    )
+}
