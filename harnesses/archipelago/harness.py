@@ -20,9 +20,20 @@ if TYPE_CHECKING:
     from envkit.sandbox.base import ProviderReport, Sandbox, SandboxSpec
     from envkit.task import Step, Task
 
-__all__ = ["ArchipelagoHarness"]
+__all__ = ["ArchipelagoHarness", "preload"]
 
 _AGENTS: dict[str, type[AgentSession]] = {"loop": LoopSession, "toolbelt": ToolbeltSession}
+
+
+def preload() -> None:
+    """For a process that forks trials: loads the MCP client, which takes a second, and finds the servers' code."""
+    import contextlib
+
+    from envkit.failure import CapabilityError
+    from envkit.harnesses.archipelago import bundle, sources  # noqa: F401 for what the second brings
+
+    with contextlib.suppress(CapabilityError):  # a trial that needs it says it better; one behind a gateway does not
+        bundle.ensure_bundle()
 
 
 class ArchipelagoHarness:
