@@ -120,6 +120,6 @@ def _generator() -> str:
     """The pack's version and a digest of its source: any change of the generator is a new address."""
     root = Path(__file__).parent
     digest = sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted([*root.rglob("*.py"), *root.rglob("*.json")]):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{VERSION}-{digest.hexdigest()[:16]}"

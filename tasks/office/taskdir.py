@@ -55,6 +55,9 @@ def write_task(name: str, job: Job, target: Path, world: Path) -> None:
     _text(target / "solution/solve.sh", _SOLVE, executable=True)
     if job.scripted is not None:
         _text(target / "solution/opencode.json", _script(job.scripted, reading, solve))
+    calls = _SOLUTIONS / WORLDS[entry.world].module / f"{name.replace('-', '_')}.archipelago.json"
+    if calls.is_file():
+        _text(target / "solution/archipelago.json", calls.read_text(encoding="utf-8"))
     _text(target / "environment/Dockerfile", _dockerfile())
 
 
