@@ -195,7 +195,7 @@ def test_a_received_message_cant_smuggle_headers_into_the_answer(mail: Any) -> N
     text = hostile.as_string().replace('filename="f.bin"', 'filename="=?utf-8?q?f=0ABcc:_x@y.example?="')
     head = (
         "From e@vil.example Thu Mar  5 09:00:00 2026\nMessage-ID: =?utf-8?q?<h@x>=0ABcc:_x@y.example?=\n"
-        "Date: Thu, 5 Mar 2026 09:00:00 +0000\nFrom: =?utf-8?q?E=0ABcc:_x@y.example?= <e@vil.example>\n"
+        "Date: Thu, 5 Mar 2026 09:00:00 +0000\nFrom: E <e@vil.example>\n"
         f"To: {ME}\nSubject: =?utf-8?q?S=0ABcc:_x@y.example?=\nX-Thread-ID: =?utf-8?q?t=0ABcc:_x@y.example?=\n"
     )
     with mail.box.open("a") as box:
