@@ -20,6 +20,7 @@ from envkit.harnesses.archipelago.servers.docs.places import (
     body_of,
     boxes_of,
     grid_of,
+    sections_of,
     side_part,
 )
 from envkit.harnesses.archipelago.servers.docs.words import groups, marks, text_of
@@ -55,7 +56,7 @@ class Listing:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Lines, each with what heads it on a page that begins with it (a table's first line)."""
-        for section, model in enumerate(self.model.sections):
+        for section, model in enumerate(self.model.sections[: len(sections_of(self.edited))]):
             for side in model.sides:
                 _, owner = side_part(self.edited, side.side, section, side.pages)
                 if owner != section:
@@ -72,7 +73,8 @@ class Listing:
             return []
         label = f"{side}.s.{section}" + ("" if pages == "default" else f".{pages}")
         root = self.edited.xml(part)
-        model = next((s for s in self.model.sections[section].sides if (s.side, s.pages) == (side, pages)), None)
+        shown = self.model.sections[section].sides if section < len(self.model.sections) else ()
+        model = next((s for s in shown if (s.side, s.pages) == (side, pages)), None)
         if model is None:  # empty, or for pages that are not told apart here
             return [f"{_INDENT}[{label}.p.{n}] {text_of(p)}".rstrip() for n, p in enumerate(blocks_of(root))]
         return [line for _, line in self._area(label, root, model.blocks, _INDENT, main=False)]

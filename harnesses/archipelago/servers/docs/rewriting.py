@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
@@ -25,8 +26,9 @@ __all__ = ["copied_look", "insert", "rewrite"]
 #: Wrappers that go when nothing is left in them.
 _EMPTIED = ("hyperlink", "ins", "moveTo", "smartTag", "fldSimple", "customXml")
 _CLOSED = ("hyperlink", "fldSimple", "sdt")
-_TOKEN = re.compile(r"\w+|\s|[^\w\s]")
-_MAX_TOKENS = 4_000
+_TOKENS = (re.compile(r"\w+|\s|[^\w\s]"), re.compile(r"\w+ ?|\s|[^\w\s] ?"))
+#: Pairs of equal words in what differs beyond which it is replaced as a whole: finding what is kept takes too long.
+_MAX_PAIRS = 20_000
 Hunk = tuple[int, int, str]
 
 
@@ -72,15 +74,35 @@ def _hunks(before: str, goal: str) -> list[Hunk]:
         before = before.replace("\u00a0", " ")
     if before == goal:
         return []
-    old, new = _TOKEN.findall(before), _TOKEN.findall(goal)
-    if len(old) > _MAX_TOKENS or len(new) > _MAX_TOKENS:
-        return _trimmed(0, before, goal)
+    found = _trimmed(0, before, goal)
+    if not found:
+        return []
+    # Whole words around what differs, so that a word is no half of another.
+    start, end, _ = found[0]
+    while start and _in_word(before, start) and _in_word(goal, start):
+        start -= 1
+    tail = len(before) - end
+    while tail and _in_word(before, len(before) - tail) and _in_word(goal, len(goal) - tail):
+        tail -= 1
+    middle, wanted = before[start : len(before) - tail], goal[start : len(goal) - tail]
+    for pattern in _TOKENS:
+        old, new = pattern.findall(middle), pattern.findall(wanted)
+        counts = Counter(new)
+        if sum(counts[token] for token in old) <= _MAX_PAIRS:
+            break
+    else:
+        return found
     starts = list(accumulate((len(token) for token in old), initial=0))
     out: list[Hunk] = []
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
-            out += _trimmed(starts[i1], before[starts[i1] : starts[i2]], "".join(new[j1:j2]))
+            out += _trimmed(start + starts[i1], middle[starts[i1] : starts[i2]], "".join(new[j1:j2]))
     return out
+
+
+def _in_word(text: str, place: int) -> bool:
+    """Whether a place in a text is within a word."""
+    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
 
 
 def _trimmed(start: int, old: str, new: str) -> list[Hunk]:
