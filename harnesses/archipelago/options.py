@@ -27,6 +27,7 @@ class ArchipelagoOptions(BaseModel):
         agent: `loop`: all tools at once, a message without calls ends the work. `toolbelt`: the agent adds the tools
             it wants, keeps a to-do list, and ends with `final_answer`.
         servers: The apps offered, by name; the nine standard ones if None.
+        env: The apps' published environment variables, such as `CHAT_CURRENT_USER_EMAIL`; kept with the results.
         prompt: `default`, or `compact` for models with a small context.
         system_prompt: A text in place of ours.
         max_steps: Messages of the agent, where the run's limits do not say (loop 100, toolbelt 250).
@@ -51,6 +52,7 @@ class ArchipelagoOptions(BaseModel):
     mode: Literal["meta", "individual"] = "meta"
     agent: Literal["loop", "toolbelt"] = "loop"
     servers: tuple[str, ...] | None = None
+    env: dict[str, str] = {}
     prompt: Literal["default", "compact"] = "default"
     system_prompt: str | None = None
     max_steps: int | None = Field(default=None, gt=0)

@@ -51,6 +51,7 @@ def own_source(sandbox: Sandbox, options: ArchipelagoOptions, context: SessionCo
             timeout_s=tool_timeout_s,
             now=context.now,
             since_s=since_s,
+            env=options.env,
         )
         return ProcessLink(process)
 
@@ -102,7 +103,7 @@ def remote_world(step: Step, sandbox: Sandbox, options: ArchipelagoOptions, dead
 def _gateway_config(options: ArchipelagoOptions) -> dict[str, Any]:
     given = options.gateway_apps
     if given is None:
-        return published_config(options.apps, options.mode)
+        return published_config(options.apps, options.mode, options.env)
     if isinstance(given, str):
         try:
             given = json.loads(Path(given).read_bytes())

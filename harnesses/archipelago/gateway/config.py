@@ -90,9 +90,9 @@ def naming(apps: Mapping[str, str], total: int) -> Callable[[str], str]:
     return named
 
 
-def published_config(apps: tuple[str, ...], mode: str) -> dict[str, Any]:
+def published_config(apps: tuple[str, ...], mode: str, settings: Mapping[str, str]) -> dict[str, Any]:
     """The config that asks our own gateway for these apps, by their published names."""
-    env = {"USE_INDIVIDUAL_TOOLS": "true"} if mode == "individual" else {}
+    env = {**settings, **({"USE_INDIVIDUAL_TOOLS": "true"} if mode == "individual" else {})}
     return {
         "mcpServers": {
             catalog.load_app(app).server: {"transport": "stdio", "command": "envkit", "env": env} for app in apps
