@@ -61,6 +61,7 @@ def test_the_bundle_holds_what_the_servers_import_and_nothing_of_the_verifiers()
     assert bundle.ensure_bundle() == place
 
 
+@pytest.mark.slow
 async def test_every_app_lists_its_tools_and_code_finds_its_packages():
     async with sandbox() as place, connected(place) as servers:
         assert len(servers.tools) == 21
@@ -94,6 +95,7 @@ async def test_an_agent_can_not_end_the_servers():
             assert "is empty" in await text(again, "list_files", {})
 
 
+@pytest.mark.slow
 async def test_a_locked_root_can_be_opened_again():
     async with sandbox() as place, connected(place, apps=("filesystem", "code")) as servers:
         await run(servers, "chmod 0 /filesystem")
@@ -178,6 +180,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8123), Handler).serve_forever()
 """
 
 
+@pytest.mark.slow
 async def test_a_server_that_listens_inside_is_reached_through_the_relay():
     async with sandbox() as place:
         await place.spawn(["python3", "-c", RELAYED])

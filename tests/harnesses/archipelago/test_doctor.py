@@ -16,6 +16,7 @@ def test_it_says_that_the_servers_start_and_what_code_can_import():
     assert report.details["code execution"] == ", ".join(PACKAGES)
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setattr("envkit.harnesses.archipelago.doctor.PACKAGES", ("json", "nonesuch"))
     report = ArchipelagoHarness().doctor()

@@ -225,6 +225,7 @@ async def test_lines_that_are_no_message_are_left_out(tmp_path):
     assert await asyncio.wait_for(process.wait(), 20) == 0
 
 
+@pytest.mark.slow
 async def test_the_process_has_one_thread_whatever_was_called(start_tools):
     tools = await start_tools(("filesystem", "code", "sheets", "pdf", "docs", "slides"))
     for name in ("sheets", "pdf", "docs", "slides"):
@@ -235,6 +236,7 @@ async def test_the_process_has_one_thread_whatever_was_called(start_tools):
     assert "Threads:\t1\n" in status
 
 
+@pytest.mark.slow
 async def test_the_modes_of_all_apps_and_of_the_two_with_a_switch_of_their_own(start_tools):
     tools = await start_tools(("mail", "edgar"), None, env={"GUI_ENABLED": "1"})
     assert "mail_server_mail" in tools.listed

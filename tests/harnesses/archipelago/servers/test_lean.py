@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def run(script: str) -> str:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
@@ -41,6 +43,7 @@ print([name for name in heavy if name in sys.modules])
     assert run(script) == "[]"
 
 
+@pytest.mark.slow
 def test_an_sdk_that_needs_more_is_imported_whole():
     script = """
 from envkit.harnesses.archipelago.servers import lean
