@@ -137,6 +137,7 @@ def test_older_and_other_workbooks_are_read(desk: Any, corpus: Path) -> None:
     assert "\tA\t" in desk.read(strict)
 
 
+@pytest.mark.slow
 def test_every_readable_workbook_of_the_corpus_is_listed_and_read(desk: Any, corpus: Path) -> None:
     read = 0
     for path in sorted((corpus / "xlsx").iterdir())[::4]:
