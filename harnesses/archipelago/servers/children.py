@@ -275,7 +275,8 @@ def _child(work: Callable[[Say], None], limits: Limits, folder: Path, pipe: int,
             os._exit(_PARENT_GONE)
         _limit(limits)
         with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700)
+            # Others may pass through, not look: confined readers that run as nobody get folders of their own below it.
+            folder.mkdir(mode=0o711)
             tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
         work(Say(3, folder))
         status = 0

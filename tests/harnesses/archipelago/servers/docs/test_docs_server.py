@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from envkit.office.document import read_document
 
 
@@ -40,3 +42,11 @@ async def test_calls_at_once_lose_no_edit(tools: Any) -> None:
         assert not made.error, made.text
     model = read_document(Path(tools.root, "a.docx").read_bytes())
     assert [p.text for p in model.paragraphs] == [f"new {n}" for n in range(6)]
+
+
+@pytest.mark.slow
+async def test_older_formats_are_read_inside_the_server_too(tools: Any) -> None:
+    Path(tools.root, "old.rtf").write_bytes(rb"{\rtf1\ansi Hello from \b rtf\b0 .\par}")
+    read = await tools.call("docs", {"action": "read_content", "file_path": "/old.rtf"}, timeout_s=120)
+    assert not read.error, read.text
+    assert "Hello from rtf." in read.text
