@@ -321,7 +321,7 @@ class EngineClient:
         async def send() -> None:
             with contextlib.suppress(httpx.HTTPError):
                 await self._http.post(
-                    f"{replica.url}/abort_requests", json={"request_ids": list(request_ids)}, timeout=_ABORT_WAIT_S
+                    f"{replica.url}/inference/v1/abort_requests", json={"request_ids": list(request_ids)}, timeout=_ABORT_WAIT_S
                 )
 
         await asyncio.shield(asyncio.ensure_future(send()))

@@ -68,7 +68,7 @@ def install() -> Path:
         if not (place / _STAMP).exists():
             shutil.rmtree(place, ignore_errors=True)
             _run([sys.executable, "-m", "venv", str(place)])
-            pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
             _run([*pip, "--no-deps", "-r", str(REQUIREMENTS)])
             (place / _STAMP).touch()
     return find_vllm()

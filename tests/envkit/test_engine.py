@@ -73,7 +73,7 @@ class FakeEngine:
             return http(200, {})
         if route == "/v1/models":
             return http(200, self.models)
-        if route == "/abort_requests":
+        if route == "/inference/v1/abort_requests":
             self.aborted += payload["request_ids"]
             return http(200, {})
         if route != "/inference/v1/generate":

@@ -1,7 +1,7 @@
 """The embedded engine behind HTTP: the token endpoints of vLLM that we use, over one Hugging Face model.
 
     POST /inference/v1/generate   ids in, ids out (see `envkit.tokens.generation` for the answer)
-    POST /abort_requests          partial ids come back as finish_reason "abort"
+    POST /inference/v1/abort_requests   partial ids come back as finish_reason "abort"
     POST /pause /resume /start_weight_update /update_weights /finish_weight_update
     GET  /health /v1/models /weight_info /metrics
 
@@ -215,7 +215,7 @@ class EngineServer:
             raise _Refused(400, "the body must be a JSON object")
         if route == ("POST", "/inference/v1/generate"):
             return 200, await self._generate(payload, reader)
-        if route == ("POST", "/abort_requests"):
+        if route == ("POST", "/inference/v1/abort_requests"):
             await self._abort(payload.get("request_ids") or [])
             return 200, {}
         if method == "POST":

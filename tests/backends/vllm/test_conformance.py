@@ -58,6 +58,7 @@ def model(vocabulary: Any) -> Any:
         eos_token_id=None,
         max_position_embeddings=LIMIT,
         tie_word_embeddings=False,
+        head_dim=32,  # the least that vLLM's attention on a CPU takes
     )
 
 

@@ -32,7 +32,7 @@ def tiny(kind: str = "qwen3", seed: int = 0, **changes: Any) -> Any:
     }
     if kind == "llama":
         return LlamaForCausalLM(LlamaConfig(**common)).eval()
-    return Qwen3ForCausalLM(Qwen3Config(head_dim=16, **common)).eval()
+    return Qwen3ForCausalLM(Qwen3Config(**{"head_dim": 16, **common})).eval()
 
 
 @pytest.fixture(scope="module")
