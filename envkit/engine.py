@@ -320,9 +320,8 @@ class EngineClient:
 
         async def send() -> None:
             with contextlib.suppress(httpx.HTTPError):
-                await self._http.post(
-                    f"{replica.url}/inference/v1/abort_requests", json={"request_ids": list(request_ids)}, timeout=_ABORT_WAIT_S
-                )
+                url = f"{replica.url}/inference/v1/abort_requests"
+                await self._http.post(url, json={"request_ids": list(request_ids)}, timeout=_ABORT_WAIT_S)
 
         await asyncio.shield(asyncio.ensure_future(send()))
 

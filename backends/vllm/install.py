@@ -68,8 +68,8 @@ def install() -> Path:
         if not (place / _STAMP).exists():
             shutil.rmtree(place, ignore_errors=True)
             _run([sys.executable, "-m", "venv", str(place)])
-            pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-            _run([*pip, "--no-deps", "-r", str(REQUIREMENTS)])
+            pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _run([*pip, "--no-compile", "--no-deps", "-r", str(REQUIREMENTS)])
             (place / _STAMP).touch()
     return find_vllm()
 

@@ -1,6 +1,6 @@
 """The embedded engine behind HTTP: the token endpoints of vLLM that we use, over one Hugging Face model.
 
-    POST /inference/v1/generate   ids in, ids out (see `envkit.tokens.generation` for the answer)
+    POST /inference/v1/generate         ids in, ids out (see `envkit.tokens.generation` for the answer)
     POST /inference/v1/abort_requests   partial ids come back as finish_reason "abort"
     POST /pause /resume /start_weight_update /update_weights /finish_weight_update
     GET  /health /v1/models /weight_info /metrics
