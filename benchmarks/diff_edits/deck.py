@@ -36,7 +36,7 @@ def samples() -> dict[str, bytes]:
     for path in sorted(_CORPUS.glob("*.pptx")) if _CORPUS.is_dir() else ():
         data = path.read_bytes()
         try:
-            if "ppt/slides/slide1.xml" in part_names(data):
+            if "ppt/presentation.xml" in part_names(data):
                 out[path.name] = data
         except Exception:  # noqa: BLE001 - a broken archive, as zipfile sees it
             continue

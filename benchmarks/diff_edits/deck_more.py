@@ -110,6 +110,8 @@ def _shown(data: bytes, part: str) -> bool:
 
 def _cell_changed(content: bytes) -> bytes:
     book = openpyxl.load_workbook(io.BytesIO(content))
+    if not isinstance(book.worksheets[0]["B2"].value, int | float):
+        return content
     book.worksheets[0]["B2"] = 8642.5
     out = io.BytesIO()
     book.save(out)

@@ -19,6 +19,7 @@ from diff_edits.document_sample import build
 from diff_edits.libreoffice import installed, resaved
 from diff_edits.losses import Loss, has, lacks
 from diff_edits.zipped import part_names
+from envkit.verifiers.diff import Finding
 
 SUFFIX = "docx"
 Expected = list[tuple[str, str | None]]
@@ -131,6 +132,14 @@ BATCHES = {"LibreOffice": resaved} if installed() else {}
 _BODY = "word/document.xml$"
 _GROUP = has(_BODY + "|word/(header|footer)", "<v:group|<wpg:wgp")
 _BREAK = '<w:ins [^>]*><w:r[ >](?:(?!</w:r>).)*<w:br w:type="page"'
+
+
+def _height_alone(finding: Finding) -> bool:
+    """Whether of the margins only those at the top and the bottom differ, and grew."""
+    before, after = ([float(m) for m in (text or "").split(", ")] for text in (finding.before, finding.after))
+    return before[1::2] == after[1::2] and all(x <= y for x, y in zip(before, after, strict=True))
+
+
 LOSSES: dict[str, tuple[Loss, ...]] = {
     "LibreOffice": (
         Loss(
@@ -139,6 +148,13 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
             before=r".*\n.*",
             after=r".*\n.*",
             when=has(_BODY, "<w:sdtContent>(?:(?!</w:sdtContent>).)*<w:br/>"),
+        ),
+        Loss(
+            "control",
+            "titles and tags of check boxes",
+            before=r"checkbox [^:]+: .*|",
+            after="|checkbox : .*",
+            when=has(_BODY, "<w14:checkbox"),
         ),
         Loss(
             "paragraph.style",
@@ -168,6 +184,7 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
             "section.margins",
             "a margin that the header or footer is too high for",
             when=has("word/(header|footer)", "<w:p[ >]"),
+            test=_height_alone,
         ),
         Loss(
             "(paragraph|header|footer).(text|style|layout|format)|field",

@@ -22,7 +22,7 @@ __all__ = ["Loss", "explained", "has", "lacks"]
 @dataclass(frozen=True)
 class Loss:
     """One loss. `kind`, `where`, `before` and `after` are patterns of the whole text (of "" where there is none);
-    `when` looks at the bytes of the file that was saved."""
+    `when` looks at the bytes of the file that was saved, `test` at the finding."""
 
     kind: str
     why: str
@@ -31,6 +31,7 @@ class Loss:
     where: str = ".*"
     change: str = ""
     when: Callable[[bytes], bool] = lambda data: True
+    test: Callable[[Finding], bool] = lambda finding: True
 
     def covers(self, finding: Finding, data: bytes) -> bool:
         texts = ((self.where, finding.where), (self.before, finding.before or ""), (self.after, finding.after or ""))
@@ -38,6 +39,7 @@ class Loss:
             re.fullmatch(self.kind, finding.kind) is not None
             and self.change in ("", str(finding.change))
             and all(re.fullmatch(pattern, text, re.DOTALL) for pattern, text in texts)
+            and self.test(finding)
             and self.when(data)
         )
 

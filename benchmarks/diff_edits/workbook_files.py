@@ -115,7 +115,6 @@ RESAVES: dict[str, Callable[[bytes], bytes | None]] = {"openpyxl": _openpyxl}
 BATCHES = {"LibreOffice": resaved} if installed() else {}
 _SHEET = r"xl/worksheets/sheet\d*\.xml$"
 _OBJECTS = has(_SHEET, "<oleObject ")
-_CHARTSHEETS = has("xl/workbook.xml.rels$", "relationships/chartsheet")
 _ACROSS = has("xl/styles.xml$", 'horizontal="centerContinuous"')
 _ASIAN = has("xl/styles.xml$", '<charset val="(?:128|129|134|136)"/>')
 LOSSES: dict[str, tuple[Loss, ...]] = {
@@ -128,8 +127,9 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         ),
         Loss("object", "embedded objects", change="removed", when=_OBJECTS),
         Loss(
-            "comment.*",
-            "threads, of which it keeps the notes for old programs",
+            "comment",
+            "threads",
+            change="removed",
             when=has("threadedComments/", "threadedComment "),
         ),
     ),
@@ -162,6 +162,13 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
             after="font: .*",
             when=_ASIAN,
         ),
+        Loss(
+            "row",
+            "that a pivot table is not filled yet: it fills it",
+            change="added",
+            when=has("xl/pivotCache/", 'refreshOnLoad="1"'),
+        ),
+        Loss("sheet.footer", "codes for underlining after the folder's name", before=".*&U.*", after=".*"),
         Loss("object", "embedded objects, of which it keeps the picture", change="removed", when=_OBJECTS),
         Loss("picture", "embedded objects, of which it keeps the picture", change="added", when=_OBJECTS),
         Loss(
@@ -172,15 +179,14 @@ LOSSES: dict[str, tuple[Loss, ...]] = {
         ),
         Loss("merge", "centring across cells: it merges them", change="added", when=_ACROSS),
         Loss("sheet.kind", "chart sheets: it makes them sheets with a chart", before="chartsheet", after="worksheet"),
-        Loss("sheet.(protection|orientation|footer|header|tab_color)", "what a chart sheet has", when=_CHARTSHEETS),
         Loss(
             "picture",
             "a colour made transparent: it writes the picture anew",
             when=has("xl/drawings/", "<a:clrChange>"),
         ),
         Loss(
-            "comment.*",
-            "threads, of which it keeps nothing",
+            "comment",
+            "threads",
             change="removed",
             when=has("threadedComments/", "threadedComment "),
         ),

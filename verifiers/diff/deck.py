@@ -15,6 +15,7 @@ dates that a program fills in, and whether a look comes from the theme, the layo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
 from envkit.office.deck import Deck, Shape, Slide, SlideComment
@@ -31,12 +32,14 @@ def diff_deck(before: Deck, after: Deck) -> list[Finding]:
     """What differs, slide by slide."""
     first, second = before.slides, after.slides
     words = [[_words(s) for s in side] for side in (first, second)]
+    keys = _slide_keys(first, second)
     found = align(
-        [_slide_key(s) for s in first],
-        [_slide_key(s) for s in second],
+        keys[0],
+        keys[1],
         similarity=lambda i, j: _slides_alike(first[i], second[j], words[0][i], words[1][j]),
         threshold=0.4,
         coarser=[
+            ([_slide_key(s) for s in first], [_slide_key(s) for s in second]),
             ([w or None for w in words[0]], [w or None for w in words[1]]),
             ([s.title or None for s in first], [s.title or None for s in second]),
         ],
@@ -110,6 +113,20 @@ def _words(slide: Slide) -> str:
 
 def _slide_key(slide: Slide) -> Hashable:
     return (_words(slide), slide.notes.strip(), slide.layout, tuple(_shape_key(s) for s in _own(slide)))
+
+
+def _slide_keys(first: Sequence[Slide], second: Sequence[Slide]) -> list[list[Hashable]]:
+    """Keys of all slides. Those that say the same are told apart by where things stand, and by what is said of them."""
+    keys = [[_slide_key(s) for s in side] for side in (first, second)]
+    counts = [Counter(side) for side in keys]
+
+    def fine(slide: Slide, key: Hashable) -> Hashable:
+        if all(count[key] < 2 for count in counts):
+            return key
+        boxes = tuple(None if (b := s.box) is None else (round(b.x / 3), round(b.y / 3)) for s in _own(slide))
+        return (key, slide.hidden, boxes, tuple(c.text for c in slide.comments))
+
+    return [[fine(s, k) for s, k in zip(side, ks, strict=True)] for side, ks in zip((first, second), keys, strict=True)]
 
 
 def _slides_alike(a: Slide, b: Slide, ours: str, theirs: str) -> float:

@@ -328,7 +328,8 @@ def _cell(a: SlideCell, b: SlideCell, where: Place) -> Iterator[Finding]:
         return
     ours, theirs = dict(a.styled), dict(b.styled)
     # Where the style treats rows or columns apart, those that come and go change what the others look like.
-    styled = {name: (ours.get(name), theirs.get(name)) for name in ours.keys() | theirs.keys()}
+    names = ours.keys() | theirs.keys() if ours and theirs else ()
+    styled = {name: (ours.get(name), theirs.get(name)) for name in names}
     if a.fill and b.fill and not _same_colour(a.fill, b.fill) and (a.fill, b.fill) != styled.get("fill"):
         yield where.changed("cell.fill", a.fill, b.fill)
     yield from _paragraphs(a.paragraphs, b.paragraphs, where, "cell.text", styled)
