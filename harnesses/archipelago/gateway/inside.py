@@ -1,17 +1,20 @@
 """Runs inside the sandbox: moves an unpacked archive from where it was staged into its place. Python 3.8 or newer."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import stat
+from typing import Any
 
 __all__ = ["discard", "merge"]
 
 
-def merge(stage: str, target: str) -> dict:
+def merge(stage: str, target: str) -> dict[str, Any]:
     """Moves everything below `stage` over what is below `target`. First looks whether that can be done, then does it:
     a file never takes the place of a folder that holds something, and nothing is written through a link."""
     os.makedirs(target, exist_ok=True)
-    moves = []
+    moves: list[tuple[str | None, str]] = []
     for folder, folders, files in os.walk(stage):
         inner = os.path.relpath(folder, stage)
         for name in sorted(folders):
