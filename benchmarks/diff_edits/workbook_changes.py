@@ -314,9 +314,11 @@ def merged(root: Any) -> str | None:
 
 def unmerged(root: Any) -> str | None:
     block = root.find(f"{M}mergeCells")
-    if block is None or len(block) < 2:
+    if block is None:
         return None
     block.remove(block[0])
+    if not len(block):
+        root.remove(block)
     return "merge"
 
 
@@ -330,7 +332,9 @@ def panes(root: Any) -> str | None:
 
 def landscape(root: Any) -> str | None:
     setup = root.find(f"{M}pageSetup")
-    if setup is None or setup.get("orientation") == "landscape":
+    if setup is None:
+        setup = _put(root, "pageSetup")
+    if setup.get("orientation") == "landscape":
         return None
     setup.set("orientation", "landscape")
     return "sheet.orientation"

@@ -12,7 +12,7 @@ import xlsxwriter
 
 from diff_edits.zipped import read_part
 
-__all__ = ["compound", "project", "with_macros", "with_pivot", "with_threads"]
+__all__ = ["compound", "macros", "project", "with_macros", "with_pivot", "with_threads"]
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _REL = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -24,9 +24,9 @@ _ROWS = [("Region", "Quarter", "Sales")] + [
 ]
 
 
-def _book(options: dict[str, object] | None = None, macros: bytes | None = None) -> bytes:
+def _book(macros: bytes | None = None) -> bytes:
     out = io.BytesIO()
-    book = xlsxwriter.Workbook(out, {"in_memory": True, **(options or {})})
+    book = xlsxwriter.Workbook(out, {"in_memory": True})
     data, report = book.add_worksheet("Data"), book.add_worksheet("Report")
     for number, row in enumerate(_ROWS):
         data.write_row(number, 0, row)
@@ -153,10 +153,14 @@ def with_threads() -> bytes:
 _CODE = 'Sub Greet()\r\n    Range("A1").Value = "Good morning"\r\nEnd Sub\r\n'
 
 
+def macros(code: str = _CODE, module: str = "Module1", more: str | None = None) -> bytes:
+    """A macro project of one module, or two."""
+    return project({module: code} if more is None else {module: code, "Module2": more})
+
+
 def with_macros(code: str = _CODE, module: str = "Module1", more: str | None = None) -> bytes:
-    """A workbook with one module of macros, or two."""
-    modules = {module: code} if more is None else {module: code, "Module2": more}
-    return _book(macros=project(modules))
+    """A workbook with these macros."""
+    return _book(macros=macros(code, module, more))
 
 
 def _packed(text: bytes) -> bytes:

@@ -20,8 +20,8 @@ from diff_edits import workbook_more as more
 from diff_edits.libreoffice import installed, resaved
 from diff_edits.losses import Loss, has
 from diff_edits.workbook import build
-from diff_edits.workbook_extras import with_macros, with_pivot, with_threads
-from diff_edits.zipped import part_names
+from diff_edits.workbook_extras import macros, with_macros, with_pivot, with_threads
+from diff_edits.zipped import edit_part, part_names
 
 SUFFIX = "xlsx"
 _CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
@@ -49,7 +49,16 @@ def suffix_of(sample: str) -> str:
 
 
 def _macros(**options: Any) -> do.Edit:
-    return lambda data: (with_macros(**options), [("workbook.macros", None)]) if data == with_macros() else None
+    """The generated macros, otherwise."""
+
+    def edit(data: bytes) -> tuple[bytes, do.Expected] | None:
+        def replaced(content: bytes) -> bytes:
+            return macros(**options) if content == macros() else content
+
+        out = edit_part(data, "xl/vbaProject.bin", replaced)
+        return None if out is None else (out, [("workbook.macros", None)])
+
+    return edit
 
 
 EDITS: dict[str, do.Edit] = {
@@ -104,8 +113,8 @@ def _openpyxl(data: bytes) -> bytes | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            macros = "xl/vbaProject.bin" in part_names(data)
-            openpyxl.load_workbook(io.BytesIO(data), keep_vba=macros).save(out)
+            keep = "xl/vbaProject.bin" in part_names(data)
+            openpyxl.load_workbook(io.BytesIO(data), keep_vba=keep).save(out)
     except Exception:  # noqa: BLE001 - openpyxl gives up on these in many ways; there is nothing to compare
         return None
     return out.getvalue()
