@@ -62,6 +62,10 @@ class SupervisedSandbox:
         """Starts the supervisor; returns our end of its connection and the `setup` request."""
         raise NotImplementedError
 
+    async def _join(self, sock: socket.socket) -> Channel:
+        """The channel over what `_launch` returned."""
+        return await Channel.connect(sock, self._explain, lambda: None)
+
     async def _destroy(self) -> None:
         """Ends every process and removes what was created. Called once, also after a start that failed."""
         raise NotImplementedError
@@ -102,7 +106,7 @@ class SupervisedSandbox:
         deadline = Deadline.after(self.spec.start_timeout_s, "the sandbox's start")
         try:
             sock, setup = await self._launch()
-            self._channel = await Channel.connect(sock, self._explain, lambda: None)
+            self._channel = await self._join(sock)
             response = await deadline.wait(self._channel.open(setup).response)
             if not response.get("ok") or response.get("version") != wire.VERSION:
                 raise EnvkitError(f"its supervisor refused to start: {response.get('message', response)}")

@@ -1,6 +1,7 @@
 """The supervisor itself: requests in, responses out.
 
-Started as `python3 -I -S <bundle> FD` with one end of a socket pair. The first request is `setup`, sent before any
+Started as `python3 -I -S <bundle> FD [OUT]` with one end of a socket pair, or with a pipe to read from and one to write
+to. The first request is `setup`, sent before any
 agent process exists; after that the agent is everywhere around us, and nothing that it can touch is trusted: not the
 environment, not the working directory, not the signals we get. The host's end closing is the order to die.
 """
@@ -9,6 +10,7 @@ environment, not the working directory, not the signals we get. The host's end c
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import resource
@@ -30,15 +32,27 @@ _RECEIVE = 1 << 18
 _MAX_RESULT = 1 << 26
 
 
+#: The answer where nothing could be forked: as a command that could not be started, or as a function that was killed.
+_NO_PROCESS = {
+    "fail": 126,
+    "reason": "no process is left to be had (the sandbox's limit of processes is reached)",
+    "leader": -int(signal.SIGKILL),
+    "killed": True,
+    "timed_out": False,
+    "dropped": [],
+}
+
+
 class Supervisor:
     """One connection to the host, the jobs on it, and the children that run them."""
 
-    def __init__(self, connection: int) -> None:
+    def __init__(self, connection: int, out: int = -1) -> None:
         self.loop = loop.Loop()
         self.jobs: dict[int, Job] = {}
         self.children: dict[int, Job] = {}
         self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._connection = connection
+        self._target = connection if out < 0 else out
         self._reader = wire.FrameReader()
         self._out: list[bytes] = []
         self._writing = False
@@ -49,6 +63,7 @@ class Supervisor:
         self._modules: dict[str, ModuleType] = {}
         self._kill_all: list[tuple[int, int]] = []
         os.set_blocking(connection, False)
+        os.set_blocking(self._target, False)
         self.loop.watch(connection, loop.READ, self._ready)
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_r, False)
@@ -69,7 +84,7 @@ class Supervisor:
         while self._out:
             joined = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             try:
-                sent = os.write(self._connection, joined)
+                sent = os.write(self._target, joined)
             except BlockingIOError:
                 sent = 0
             except OSError:
@@ -78,14 +93,18 @@ class Supervisor:
             if sent < len(joined):
                 if not self._writing:
                     self._writing = True
-                    self.loop.watch(self._connection, loop.READ | loop.WRITE, self._ready)
+                    both = loop.READ if self._target == self._connection else 0
+                    self.loop.watch(self._target, both | loop.WRITE, self._ready)
                 return
         if self._writing:
             self._writing = False
-            self.loop.watch(self._connection, loop.READ, self._ready)
+            if self._target == self._connection:
+                self.loop.watch(self._connection, loop.READ, self._ready)
+            else:
+                self.loop.forget(self._target)
 
     def _ready(self, events: int) -> None:
-        if events & loop.WRITE:
+        if self._writing:  # also where all that is told of a pipe is that it broke: writing says so
             self._flush()
         if events & ~loop.WRITE:
             try:
@@ -133,6 +152,8 @@ class Supervisor:
         try:
             handler = getattr(self, "_op_" + request["op"])
             handler(stream, request)
+        except BlockingIOError:  # fork: where we share the agent's process limit, the agent has used it up
+            self._respond(stream, _NO_PROCESS)
         except Exception as error:  # noqa: BLE001 - the capture point: answered, not fatal
             self._respond(stream, {"error": type(error).__name__, "message": str(error), "trace": child._trace(error)})
 
@@ -286,8 +307,15 @@ class Supervisor:
 
 
 def main() -> None:
-    """Takes the descriptor's number from the command line and serves until the host's end closes."""
+    """Takes the descriptors' numbers from the command line and serves until the host's end closes."""
     fd = int(sys.argv[1])
+    out = int(sys.argv[2]) if len(sys.argv) > 2 else -1
+    if out >= 0:  # standard streams: what is forked needs their places
+        fd, out = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(out, fcntl.F_DUPFD_CLOEXEC, 3)
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        os.close(null)
     child.hide()
     if os.getpid() != 1:
         child.adopt_orphans()
@@ -296,7 +324,7 @@ def main() -> None:
     os.set_inheritable(fd, False)
     os.chdir("/")
     os.environ.clear()
-    supervisor = Supervisor(fd)
+    supervisor = Supervisor(fd, out)
     gc.disable()
     gc.collect()
     gc.freeze()
