@@ -118,6 +118,7 @@ async def test_an_agent_can_kill_what_it_can_reach_and_stays_scored(tmp_path: Pa
     assert reward == 0.5
 
 
+@pytest.mark.slow
 async def test_a_dead_sandbox_is_a_fault_and_no_tool_output(tmp_path: Path) -> None:
     env = made(write_pack(tmp_path))
     try:
@@ -201,6 +202,7 @@ async def test_a_loopback_url_of_a_task_means_the_sandboxs_own(
     assert await shouted(over(task_source(config, sandbox, Deadline.after(30), 15))) == "HEAR k-123"
 
 
+@pytest.mark.slow
 async def test_any_other_url_is_reached_from_here(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, str(HERE / "http_server.py")], stdout=subprocess.PIPE) as server:
         try:

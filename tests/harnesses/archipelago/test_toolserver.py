@@ -137,6 +137,7 @@ async def test_a_server_that_exits_by_itself_is_a_fault_with_its_last_words(make
     assert "a bug" in str(error)
 
 
+@pytest.mark.slow
 async def test_once_the_agent_has_run_programs_no_end_of_the_server_is_a_way_out(make: Make, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     server = make(die_when=str(flag))
@@ -151,6 +152,7 @@ async def test_once_the_agent_has_run_programs_no_end_of_the_server_is_a_way_out
     assert await ask(server, "echo", acted=True, request={"text": "x"}) == "x"
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_again_and_again_by_nobody_is_a_fault(make: Make) -> None:
     server = make()
     await server.open()
@@ -171,6 +173,7 @@ async def test_a_call_that_never_answers_ends_at_its_limit_and_is_cancelled(make
     assert "cancelled" in log.read_text()
 
 
+@pytest.mark.slow
 async def test_a_slow_call_within_its_limit_succeeds_beside_others(make: Make) -> None:
     server = make()
     await server.open()
@@ -216,6 +219,7 @@ async def test_noise_on_its_output_is_set_aside(make: Make) -> None:
     assert await ask(server, "echo", request={"text": "fine"}) == "fine"
 
 
+@pytest.mark.slow
 async def test_the_trials_deadline_is_a_fault_and_no_answer(make: Make) -> None:
     server = make(deadline=Deadline.after(3.0))
     await server.open()

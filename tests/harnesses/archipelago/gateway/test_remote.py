@@ -101,6 +101,7 @@ async def test_the_world_is_sent_worked_on_there_and_judged_here(start: Callable
     assert caught.value.kind is FailureKind.SETUP_FAILED
 
 
+@pytest.mark.slow
 async def test_what_the_environment_refuses_is_a_fault_that_says_so(start: Callable[..., Any], tmp_path: Path) -> None:
     gateway = await start(ready_s=3.0)
     apps = {"mcpServers": {"odd": {"transport": "stdio", "command": "/no/such/program"}}}
@@ -113,6 +114,7 @@ async def test_what_the_environment_refuses_is_a_fault_that_says_so(start: Calla
     assert caught.value.kind is FailureKind.TOOL_SERVER_DIED
 
 
+@pytest.mark.slow
 async def test_an_environment_that_is_gone_is_a_fault(start: Callable[..., Any], tmp_path: Path) -> None:
     gateway = await start()
     env = made(tmp_path / "one", gateway.url, servers=["filesystem"])

@@ -81,6 +81,7 @@ async def test_a_world_goes_in_is_worked_on_and_comes_out(gateway: Gateway) -> N
     assert files[".apps_data/mail/box.mbox"] == b"From x\n"
 
 
+@pytest.mark.slow
 async def test_names_have_a_prefix_only_where_there_are_several(gateway: Gateway) -> None:
     async def listed() -> set[str]:
         async with AsyncExitStack() as stack:
@@ -107,6 +108,7 @@ async def test_the_same_config_again_costs_nothing_and_another_is_put_in_force(g
     assert (await gateway.apps({}, allowed_tool_names=["y"])).json()["duration_ms"] > 0
 
 
+@pytest.mark.slow
 async def test_servers_that_are_not_ready_are_named_and_nothing_is_in_force(start: Callable[..., Any]) -> None:
     gateway = await start(ready_s=3.0)
     good = {"mcpServers": OURS}
@@ -151,6 +153,7 @@ async def test_an_archive_goes_in_whole_or_not_at_all(start: Callable[..., Any])
     assert (await gateway.snapshot())["filesystem/kept"] == b"new"
 
 
+@pytest.mark.slow
 async def test_nothing_is_written_through_a_link_that_an_agent_left(gateway: Gateway) -> None:
     await gateway.place.sandbox.exec(["sh", "-c", "ln -s /tmp /filesystem/d; ln -s /tmp/f /filesystem/f"])
     refused = await gateway.populate(packed({"d/x": b"1"}))
@@ -161,6 +164,7 @@ async def test_nothing_is_written_through_a_link_that_an_agent_left(gateway: Gat
     assert (await gateway.place.sandbox.exec(["ls", "/tmp/f"])).exit_code != 0
 
 
+@pytest.mark.slow
 async def test_hooks_run_inside_and_a_failed_one_is_an_error(gateway: Gateway) -> None:
     hooks = json.dumps([{"name": "mark", "command": "echo $WHO > /filesystem/mark", "env": {"WHO": "me"}}])
     response = await gateway.populate(packed({"a": b"1"}), post_populate_hooks=hooks)
@@ -202,6 +206,7 @@ async def test_bad_requests_are_told_what_is_wrong(gateway: Gateway) -> None:
         assert response.json()["detail"]
 
 
+@pytest.mark.slow
 async def test_a_token_is_asked_for_by_everything_that_matters(start: Callable[..., Any]) -> None:
     gateway = await start(token="secret-token")
     assert (await gateway.http.get("/health")).status_code == 200
@@ -213,6 +218,7 @@ async def test_a_token_is_asked_for_by_everything_that_matters(start: Callable[.
     assert (await gateway.http.post("/apps", json={"mcpServers": {}}, headers=right)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_two_clients_work_at_once_and_a_killed_server_comes_back(gateway: Gateway) -> None:
     await gateway.populate(packed({"odd_server.py": PROGRAM.read_bytes()}))
     await gateway.apps(ODD)
