@@ -320,8 +320,10 @@ class EngineClient:
 
         async def send() -> None:
             with contextlib.suppress(httpx.HTTPError):
+                # vLLM knows a request by the name that it made of the client's.
+                ids = [*request_ids, *(f"generate-tokens-{request_id}" for request_id in request_ids)]
                 url = f"{replica.url}/inference/v1/abort_requests"
-                await self._http.post(url, json={"request_ids": list(request_ids)}, timeout=_ABORT_WAIT_S)
+                await self._http.post(url, json={"request_ids": ids}, timeout=_ABORT_WAIT_S)
 
         await asyncio.shield(asyncio.ensure_future(send()))
 

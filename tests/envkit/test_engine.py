@@ -74,7 +74,10 @@ class FakeEngine:
         if route == "/v1/models":
             return http(200, self.models)
         if route == "/inference/v1/abort_requests":
-            self.aborted += payload["request_ids"]
+            # Each is named as the client made it, and as vLLM calls it.
+            own = [i for i in payload["request_ids"] if not i.startswith("generate-tokens-")]
+            assert sorted(payload["request_ids"]) == sorted([*own, *(f"generate-tokens-{i}" for i in own)])
+            self.aborted += own
             return http(200, {})
         if route != "/inference/v1/generate":
             self.routes.append((route, payload))

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -139,10 +140,12 @@ async def test_the_second_turn_finds_the_first_in_the_cache(client: EngineClient
     assert second.cached_tokens == 256, "two blocks of 128"
 
 
-async def test_aborting_brings_the_partial_ids_back(client: EngineClient) -> None:
+async def test_aborting_brings_the_partial_ids_back(client: EngineClient, url: str) -> None:
     task = asyncio.create_task(ask(client, [1, 2, 3], max_tokens=4000, ignore_eos=True))
-    other = asyncio.create_task(ask(client, [1, 2, 3], session="other", max_tokens=40, ignore_eos=True))
-    await asyncio.sleep(0.8)
+    other = asyncio.create_task(ask(client, [1, 2, 3], session="other", max_tokens=400, ignore_eos=True))
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        while 'vllm:num_requests_running{engine="0",model_name="tiny"} 2.0' not in (await http.get("/metrics")).text:
+            await asyncio.sleep(0.05)
     await client.abort("s")
     out = await task
     assert out.finish == "abort"
