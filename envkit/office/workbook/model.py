@@ -14,6 +14,7 @@ from typing import Literal
 
 from envkit.office.chart import Chart
 from envkit.office.drawing import Embedded
+from envkit.office.problem import Unreadable
 from envkit.office.recalc import Engine, EngineError
 from envkit.office.workbook.cells import Cell
 from envkit.office.workbook.engine_input import engine_bytes, engine_input
@@ -266,7 +267,7 @@ class Workbook:
     def engine(self) -> Engine | None:
         try:
             return Engine(engine_bytes(self.data), *engine_input(self.sheets))
-        except EngineError:
+        except (EngineError, Unreadable):  # a model that was not read from a file has no bytes to recalculate
             return None
 
     def _recalculated(self, sheet: Sheet, address: Address, cell: Cell) -> Value:
