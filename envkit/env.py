@@ -32,7 +32,7 @@ from envkit.failure import (
     boundary,
     did_you_mean,
 )
-from envkit.harness import Harness, Limits, Session, SessionContext
+from envkit.harness import FIXED_NOW, Harness, Limits, Session, SessionContext
 from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason
 from envkit.pack import TaskPack
 from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotTooBig
@@ -286,6 +286,7 @@ class AsyncEnv:
             limits=episode.effective_limits(self.limits, step),
             seed=self.seed,
             training=self.training,
+            now=self.task.metadata.now or FIXED_NOW,
         )
         with boundary(Boundary.HARNESS):
             self._session = self.harness.session(self.task, step, self.sandbox, context)

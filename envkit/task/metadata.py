@@ -5,10 +5,11 @@ Everything else below `[metadata]` is free-form and kept as it is; this table is
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
 __all__ = ["EnvkitMetadata", "Metadata"]
 
@@ -29,6 +30,8 @@ class EnvkitMetadata(BaseModel):
         verifier: The verifier plug-in's name; `auto` takes the one that reads what `tests/` declares.
         expected_turns: How many assistant turns a good solution takes.
         harness: Options by harness name, given to that harness for this task only.
+        now: The moment at which the task is set, with its offset: the date that the model is told, and the clock of
+            the tools that write dates. None: the same fixed moment for every task.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +46,17 @@ class EnvkitMetadata(BaseModel):
     verifier: Annotated[str, Field(min_length=1)] = "auto"
     expected_turns: Annotated[int, Field(ge=1)] | None = None
     harness: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    now: AwareDatetime | None = None
+
+    @field_validator("now", mode="before")
+    @classmethod
+    def _moment(cls, now: Any) -> Any:
+        if not isinstance(now, str):
+            return now
+        try:
+            return dt.datetime.fromisoformat(now)
+        except ValueError:
+            raise ValueError(f"expected a moment such as '2026-03-04T13:00:00Z', found {now!r}") from None
 
     @field_validator("world", "overlay")
     @classmethod

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 __all__ = ["TASKS", "VERSION", "WORLDS", "TaskEntry", "WorldEntry"]
 
 #: Version of the pack and of its generator: any change to what is generated must change it.
-VERSION = "1.1.0"
+VERSION = "1.2.0"
 
 
 @dataclass(frozen=True)

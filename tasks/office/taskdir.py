@@ -10,6 +10,8 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,7 @@ def _dockerfile() -> str:
 
 def _task_toml(name: str, entry: TaskEntry) -> str:
     world = WORLDS[entry.world]
+    now: datetime = import_module(f"envkit.tasks.office.facts.{world.module}").NOW
     limit_s = _TIMES_S[entry.difficulty]
     kinds = [app for app in entry.apps if app not in _STATE]
     return _toml({
@@ -93,6 +96,7 @@ def _task_toml(name: str, entry: TaskEntry) -> str:
             "envkit": {
                 "world": entry.world, "difficulty": entry.difficulty, "split": world.split, "domain": world.domain,
                 "apps": [app for app in entry.apps if app in _STATE], "tags": [entry.family, *kinds],
+                "now": now.replace(tzinfo=UTC).isoformat(),
             },
         },
         "agent": {"timeout_sec": limit_s},

@@ -8,13 +8,15 @@ import mailbox
 import os
 import subprocess
 import sys
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
 
 from envkit.office.workbook import read_workbook
 from envkit.tasks.office import OfficePack
-from envkit.tasks.office.catalog import WORLDS
+from envkit.tasks.office.catalog import TASKS, WORLDS
 
 FAST = ("morven",)
 ALL = [pytest.param(w, marks=() if w in FAST else pytest.mark.slow) for w in sorted(WORLDS)]
@@ -99,3 +101,14 @@ def test_a_built_world_is_not_built_again(tmp_path: Path, monkeypatch: pytest.Mo
     stamp = (first / "filesystem/House/Rates.csv").stat().st_mtime_ns
     assert pack.build_world("morven") == first
     assert (first / "filesystem/House/Rates.csv").stat().st_mtime_ns == stamp
+
+
+@pytest.mark.parametrize("world", ALL)
+def test_the_day_that_a_task_is_set_on_is_not_before_what_lies_in_its_world(world: str) -> None:
+    pack = OfficePack()
+    task = pack.load(next(name for name, entry in TASKS.items() if entry.world == world))
+    now = task.metadata.now
+    assert now is not None
+    box = mailbox.mbox(next((pack.world(task) / ".apps_data/mail").glob("*.mbox")))
+    dates = [parsedate_to_datetime(message["Date"]) for message in box]
+    assert now - timedelta(days=7) < max(dates) <= now
