@@ -8,12 +8,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-opencode test-torch test-vllm lint typecheck clean
+.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
 	@echo "make test         install, then run the fast tests"
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
+	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
@@ -44,6 +45,10 @@ test: install
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+# Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
+test-docker: install
+	$(BIN)/python -m pytest -m docker
 
 test-opencode: install
 	$(BIN)/python -m pytest -m opencode

@@ -9,6 +9,7 @@ import socket
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,7 +112,7 @@ class DockerSandbox(SupervisedSandbox):
         try:
             await self._create(["/bin/sh", "-c", "echo main $$; while read -r line; do :; done"], init=True)
             lost = asyncio.get_running_loop().create_future()
-            stream = DockerStream(self._heard, self._heard, lambda error: lost.done() or lost.set_result(None))
+            stream = DockerStream(self._heard, self._heard, partial(_ended, lost))
             await self._attach(stream)
             await self._provider.daemon.call("start a container", "start", self._container)
             main = await self._main_pid(lost)
@@ -426,6 +427,11 @@ class DockerSandbox(SupervisedSandbox):
             await self._start_relay()
             killed = max(0, killed - 1)
         return killed
+
+
+def _ended(lost: asyncio.Future[None], error: Exception | None) -> None:
+    if not lost.done():
+        lost.set_result(None)
 
 
 def _replaced(result: ExecResult) -> ExecResult:

@@ -205,9 +205,8 @@ class Shell:
         """Awaits work of a job until the deadline, or until the container is gone."""
         task = asyncio.ensure_future(work)
         try:
-            done, _ = await asyncio.wait(
-                {task, self._lost}, timeout=deadline.timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            both: set[asyncio.Future[Any]] = {task, self._lost}
+            done, _ = await asyncio.wait(both, timeout=deadline.timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if task in done:
                 return task.result()
             if self._lost in done:

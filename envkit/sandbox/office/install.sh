@@ -17,10 +17,11 @@ if ! python3 -m pip --version >/dev/null 2>&1; then
   else
     # A Python without pip (Debian's): pip's own wheel runs without being installed.
     python3 - <<'PYTHON'
-import hashlib, json, urllib.request
-page = json.load(urllib.request.urlopen("https://pypi.org/pypi/pip/json", timeout=60))
+import hashlib, json, urllib.parse, urllib.request
+index = "https://pypi.org/pypi/pip/json"
+page = json.load(urllib.request.urlopen(index, timeout=60))
 wheel = next(entry for entry in page["urls"] if entry["packagetype"] == "bdist_wheel")
-data = urllib.request.urlopen(wheel["url"], timeout=120).read()
+data = urllib.request.urlopen(urllib.parse.urljoin(index, wheel["url"]), timeout=120).read()
 assert hashlib.sha256(data).hexdigest() == wheel["digests"]["sha256"], "pip's wheel is damaged"
 open("/tmp/envkit/pip.whl", "wb").write(data)
 PYTHON
