@@ -279,10 +279,15 @@ class Places:
 
 
 def _steps(identifier: str) -> list[str]:
+    identifier = identifier.strip()
+    if listed := re.fullmatch(r"\[([a-z]+\.[^\s\]]*)[^\]]*\]?", identifier, re.I):
+        identifier = listed[1]  # as the readers list it: `[body.p.3 heading 2]`
     plain = re.sub(r"\[(\d+)\]", r".\1", identifier.strip().lstrip("@").lower()).replace("_", ".")
     # `r1` and `p3` are `r.1` and `p.3`.
     plain = re.sub(r"(?<![a-z0-9])(p|r|c|s|tbl|box)(\d+)", r"\1.\2", plain)
     steps = [s for s in plain.split(".") if s]
+    if len(steps) > 1 and steps[0] in ("p", "tbl") and steps[1].isdecimal():
+        steps.insert(0, "body")
     if not steps:
         raise ToolError(f"the identifier is empty; they look like {_SYNTAX}")
     return steps

@@ -13,7 +13,7 @@ from typing import Any
 from envkit.harnesses.archipelago.servers.app import Context, Image, ToolError
 from envkit.harnesses.archipelago.servers.docs.declared import Overview, ReadContent, ReadImage
 from envkit.harnesses.archipelago.servers.docs.drawn import Drawn, drawn_in, paragraphs_below, pick, pictures
-from envkit.harnesses.archipelago.servers.docs.names import W
+from envkit.harnesses.archipelago.servers.docs.names import W, local
 from envkit.harnesses.archipelago.servers.docs.opened import Reading, for_reading
 from envkit.harnesses.archipelago.servers.docs.places import (
     blocks_of,
@@ -46,6 +46,12 @@ class Listing:
         self._comments = self._by_paragraph(self.model.remarks)
         self._controls = self._by_paragraph(self.model.controls)
         self._section = 0
+        part = self.edited.related(self.edited.main, "styles")
+        styles = self.edited.xml(part).findall(f"{W}style") if part is not None else []
+        self._style_nodes = {s.get(f"{W}styleId", ""): s for s in styles if s.get(f"{W}type") == "paragraph"}
+        defaults = self.edited.xml(part).iterfind(f"{W}docDefaults/{W}rPrDefault/{W}rPr/*") if part is not None else ()
+        self._everywhere = {local(mark) for mark in defaults}
+        self._default = next((k for k, s in self._style_nodes.items() if s.get(f"{W}default") in ("1", "true")), "")
 
     @staticmethod
     def _by_paragraph(items: tuple[Any, ...]) -> dict[int, list[tuple[int, Any]]]:
@@ -93,9 +99,23 @@ class Listing:
 
     # -- paragraphs
 
+    def _styled(self, node: Any) -> set[str]:
+        """The marks (`b`, `i`, ...) that a paragraph's style, and those it is based on, give to its text."""
+        name = node.find(f"{W}pPr/{W}pStyle")
+        key = self._default if name is None else name.get(f"{W}val", "")
+        out, seen = set(self._everywhere), set[str]()
+        while key in self._style_nodes and key not in seen:
+            seen.add(key)
+            style = self._style_nodes[key]
+            out |= {local(mark) for mark in style.iterfind(f"{W}rPr/*")}
+            based = style.find(f"{W}basedOn")
+            key = "" if based is None else based.get(f"{W}val", "")
+        return out
+
     def _paragraph(self, label: str, node: Any, block: Paragraph, indent: str, main: bool) -> Iterator[tuple[str, str]]:
         stretches = groups(node)
-        looks = [marks(g.runs[0].find(f"{W}rPr")) for g in stretches]
+        styled = self._styled(node)
+        looks = [marks(g.runs[0].find(f"{W}rPr"), styled) for g in stretches]
         style = "" if block.style == "Normal" else f" {block.style}"
         same = f" | {looks[0]}" if len(stretches) == 1 and looks[0] else ""
         mark = f"{block.list.label} " if block.list is not None and block.list.label else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -234,18 +234,24 @@ def _look(run: Any) -> bytes:
     return b"".join(seen)
 
 
-def marks(properties: Any) -> str:
-    """A run's direct look in words: `bold italic 14pt red`."""
+def marks(properties: Any, styled: Collection[str] | None = None) -> str:
+    """A run's direct look in words: `bold italic 14pt red`.
+
+    Args:
+        styled: The marks that its paragraph's style sets (`b`, `i`, ...), so that `not bold` is only said where it
+            takes something away. None: not known.
+    """
     if properties is None:
         return ""
     out = []
+    bare = properties.find(f"{W}rStyle") is None and styled is not None
     for tag, name in (("b", "bold"), ("i", "italic"), ("strike", "strikethrough"), ("dstrike", "strikethrough"),
                       ("caps", "caps"), ("smallCaps", "small caps"), ("vanish", "hidden")):  # fmt: skip
         found = properties.find(W + tag)
-        if found is not None:
+        if found is not None and (is_on(found) or not bare or tag in (styled or ())):
             out.append(name if is_on(found) else f"not {name}")
     underline = properties.find(f"{W}u")
-    if underline is not None:
+    if underline is not None and (underline.get(f"{W}val") != "none" or not bare or "u" in (styled or ())):
         out.append("underline" if underline.get(f"{W}val", "single") != "none" else "not underline")
     for tag, pattern in (("sz", "{}pt"), ("color", "#{}"), ("highlight", "{} highlight"), ("vertAlign", "{}"),
                          ("rStyle", "style {}")):  # fmt: skip

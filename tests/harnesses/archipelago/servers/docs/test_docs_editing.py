@@ -270,7 +270,7 @@ def test_cells_and_tables_are_formatted(table: Any) -> None:
     [
         ("body.p.99", "there is no body.p.99: body has 7 paragraphs, body.p.0 to body.p.6"),
         ("body.tbl.0", "body has no tables"),
-        ("p.3", "is no identifier"),
+        ("q.3", "is no identifier"),
         ("body.q.1", "after body comes .p.N or .tbl.N"),
         ("body.p", "a number was expected"),
         ("header.s.0.p.0", "section 0 has no header"),
@@ -324,3 +324,10 @@ def test_strict_files_stay_strict(docs: Any, make_docx: Any) -> None:
     assert b"purl.oclc.org/ooxml/wordprocessingml/main" in docs.part("word/comments.xml")
     assert docs.model.blocks[0].text == "Total of 200 units in May"
     assert [c.text for c in docs.model.remarks] == ["Why?"]
+
+
+@pytest.mark.parametrize("identifier", ["[body.p.1]", "[body.p.1 heading 2 | bold]", "p.1", "Body.p[1]", "body.p1"])
+def test_an_identifier_is_understood_as_it_stands_in_a_reading(docs: Any, identifier: str) -> None:
+    docs.create({"type": "paragraph", "text": "one"}, {"type": "paragraph", "text": "two"})
+    docs.text("edit_content_text", identifier=identifier, new_text="three")
+    assert "[body.p.1] three" in docs.text("read_document_content")

@@ -78,6 +78,17 @@ def test_lists_show_their_numbers(docs: Any) -> None:
     assert [line.split("] ")[1] for line in text.splitlines() if line.startswith("[")] == ["1. a", "2. b", "x", "1. c"]
 
 
+def test_a_look_is_told_where_it_differs_from_the_style(docs: Any, make_docx: Any) -> None:
+    plain, bold = '<w:r><w:rPr><w:b w:val="0"/></w:rPr><w:t>{}</w:t></w:r>', "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>"
+    heading = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
+    body = f"<w:p>{plain.format('one')}</w:p><w:p>{plain.format('two ')}{bold.format('three')}</w:p>"
+    (docs.root / "a.docx").write_bytes(make_docx(f"{body}<w:p>{heading}{plain.format('four')}</w:p>"))
+    text = docs.text("read_document_content")
+    assert "[body.p.0] one" in text
+    assert "runs: r.0 'two ' | r.1 (bold) 'three'" in text
+    assert "[body.p.2 heading 1 | not bold] four" in text
+
+
 def test_pages_are_said_and_hold_whole_lines(docs: Any) -> None:
     docs.create(*[f"Paragraph {n} " + "word " * 60 for n in range(300)])
     first = docs.text("read_document_content")
