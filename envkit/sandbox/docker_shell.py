@@ -171,12 +171,24 @@ class Shell:
             except NotThere:
                 break
             if not found.get("Running") and found.get("ExitCode") is not None:
-                return int(found["ExitCode"])
+                code = int(found["ExitCode"])
+                if code >= 128:  # what ended the whole container looks the same from here
+                    await self._check_running()
+                return code
             await asyncio.sleep(0.02)
         self._check()
         raise EnvkitError(
             "the daemon does not say how a command ended", kind=FailureKind.SANDBOX_ERROR, boundary=Boundary.SANDBOX
         )
+
+    async def _check_running(self) -> None:
+        try:
+            found = await self._daemon.call("look after a container", "inspect_container", self._container)
+        except NotThere:
+            found = {}
+        if not found.get("State", {}).get("Running"):
+            self.retire("its container has ended")
+        self._check()
 
     async def _kill(self, job: _Job) -> None:
         with contextlib.suppress(SandboxDied):

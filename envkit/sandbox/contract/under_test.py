@@ -104,7 +104,7 @@ async def members_of(sandbox: Sandbox, *paths: str) -> dict[str, Any]:
     with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as tar:
         for member in tar.getmembers():
             assert member.name not in found
-            content = tar.extractfile(member)
+            content = tar.extractfile(member) if member.isreg() else None
             found[member.name] = SimpleNamespace(
                 type=member.type,
                 linkname=member.linkname,

@@ -41,5 +41,5 @@ grep -q '^agent:' /etc/group || echo 'agent:x:1000:' >>/etc/group
 grep -q '^agent:' /etc/passwd || echo 'agent:x:1000:1000::/home/agent:/bin/sh' >>/etc/passwd
 mkdir -p /filesystem /.apps_data /home/agent
 chown 1000:1000 /filesystem /.apps_data /home/agent
-python3 -c 'import openpyxl, docx, pptx, pdfplumber, pypdf, pandas, numpy, matplotlib, reportlab, PIL, mcp'
+python3 -c 'import openpyxl, docx, pptx, pdfplumber, pypdf, pandas, numpy, matplotlib, reportlab, PIL, lxml.etree, pydantic, anyio, yaml'
 rm -rf $here
