@@ -12,19 +12,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from envkit.harnesses.archipelago.servers.context import Context, ToolError
 
 __all__ = ["Action", "App", "Arguments", "Context", "Image", "Meta", "Tool", "ToolError"]
 
 
+#: What the tools that take a `path` and those that take a `file_path` are mixed up with.
+_EVERYWHERE = (("path", "file_path"), ("file", "file_path"), ("filepath", "file_path"), ("file_path", "path"),
+               ("directory", "path"), ("dir", "path"), ("folder", "path"))  # fmt: skip
+
+
 class Arguments(BaseModel):
     """Base of all argument models: unknown names are errors, texts are taken as they are, numbers may come as text."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    #: Names that models use in other tools for a field of this one -> the field; taken where the field is not given.
+    also: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def meant(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments under their own names."""
+        taken = dict(given)
+        for name, field_name in (*cls.also.items(), *_EVERYWHERE):
+            if (
+                name not in cls.model_fields
+                and field_name in cls.model_fields
+                and taken.get(name) is not None
+                and taken.get(field_name) is None
+            ):
+                taken[field_name] = taken.pop(name)
+        return taken
+
+    @model_validator(mode="before")
+    @classmethod
+    def _meant(cls, given: Any) -> Any:
+        return cls.meant(given) if isinstance(given, dict) else given
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,14 +152,14 @@ def _mended(value: Any, kind: str, context: Mapping[str, Any]) -> Any:
             return _MISSING
         return int(number) if number.is_integer() and abs(number) < 2**53 else _MISSING
     if kind in ("literal_error", "enum") and isinstance(value, str):
-        flat = value.strip().casefold().replace("-", "_").replace(" ", "_")
+        flat = _flat(value)
         allowed = [name for name in _quoted(str(context.get("expected", ""))) if _flat(name) == flat]
         return allowed[0] if len(allowed) == 1 and allowed[0] != value else _MISSING
     return _MISSING
 
 
 def _flat(name: str) -> str:
-    return name.casefold().replace("-", "_").replace(" ", "_")
+    return "".join(sign for sign in name.casefold() if sign not in "-_ ")
 
 
 def _quoted(text: str) -> list[str]:
@@ -211,7 +211,9 @@ def _words(
     if len(lines) > _TOLD:
         lines[_TOLD:] = [f"and {len(lines) - _TOLD} more"]
     fields = {shown.get(name, name): required for name, required in known_fields(model).items()}
-    takes = f"\n{what} takes {_named(fields)}."
+    # Who knows the field and got its value wrong needs no list of all the others.
+    unknown = any(p["type"] in ("missing", "extra_forbidden") and len(p["loc"]) == 1 for p in error.errors())
+    takes = f"\n{what} takes {_named(fields)}." if unknown else ""
     if len(lines) == 1:
         return f"{what}: {lines[0]}.{takes}"
     return f"{what}: {len(lines)} things are wrong:\n" + "\n".join(f"- {line}" for line in lines) + takes

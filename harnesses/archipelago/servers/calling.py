@@ -87,6 +87,10 @@ def prepare_meta(app: App, meta: Meta, raw: Any) -> Call:
     fields.pop("action", None)
     chosen = meta.actions[action]
     tool = _tool(app, chosen.tool)
+    if chosen.build is None:
+        back = {argument: name for name, argument in chosen.fields.items()}
+        named = tool.arguments.meant({chosen.fields.get(name, name): value for name, value in fields.items()})
+        fields = {back.get(name, name): value for name, value in named.items()}
     taken = {name: value for name, value in fields.items() if name in chosen.fields}
     _check_fields(what, meta, chosen, tool, fields, taken)
     if chosen.build is not None:

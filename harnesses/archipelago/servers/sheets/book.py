@@ -182,8 +182,10 @@ class Book:
         hint = did_you_mean(name, names)
         raise ToolError(f"there is no sheet {name!r}{hint}; the workbook has {', '.join(map(repr, names))}")
 
-    def tab(self, index: int) -> SheetEntry:
-        """The sheet at a place, counted from 0. Raises `ToolError`."""
+    def tab(self, index: int | str) -> SheetEntry:
+        """The sheet at a place, counted from 0, or of a name. Raises `ToolError`."""
+        if isinstance(index, str):
+            return self.find(index)
         if not 0 <= index < len(self.sheets):
             listed = ", ".join(f"{i} {entry.name!r}" for i, entry in enumerate(self.sheets))
             raise ToolError(f"there is no tab {index}; the workbook has {len(self.sheets)}: {listed}")

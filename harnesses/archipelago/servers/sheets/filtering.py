@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 
 from envkit.failure import did_you_mean
 from envkit.harnesses.archipelago.servers.app import Context, ToolError
@@ -26,6 +27,8 @@ __all__ = ["filter_tab"]
 #: Matching rows that are shown.
 MAX_ROWS = 1000
 MAX_COLUMNS = 100
+#: Filled rows at the top of an area that may be the one that names the columns.
+_HEADER_ROWS = 30
 _NUMBER = re.compile(r"([-+(]?)\s*[$€£¥]?\s*([0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?\s*(%?)\)?$")
 _ORDERED = ("greater_than", "less_than", "greater_than_or_equal", "less_than_or_equal")
 _EPOCH = dt.datetime(1899, 12, 30)
@@ -53,7 +56,7 @@ def filter_tab(arguments: FilterTab, context: Context) -> str:
     area = asked_area(sheet, arguments.cell_range)
     if area is None:
         return f"{sheet.name!r} is empty: there is nothing to filter"
-    header = _header_row(sheet, area) if arguments.use_headers else None
+    header = _header_row(book, sheet, area, arguments.filters) if arguments.use_headers else None
     conditions = [_condition(book, sheet, area, header, item) for item in arguments.filters]
     first = area[0] if header is None else header + 1
     rows = [r for r in sheet.rows if first <= r <= area[2] and any(area[1] <= c <= area[3] for c in sheet.rows[r])]
@@ -67,7 +70,8 @@ def filter_tab(arguments: FilterTab, context: Context) -> str:
         used = {c for r in found for c in sheet.rows.get(r, ())}
         columns = [c for c in columns if c in used]
     shown = found[:MAX_ROWS]
-    lines = [f"{sheet.name!r}: {len(found):,} of {len(rows):,} rows in {show_area(area)} match"]
+    above = f" (row {header} names the columns)" if header is not None and header > area[0] else ""
+    lines = [f"{sheet.name!r}: {len(found):,} of {len(rows):,} rows in {show_area(area)} match{above}"]
     if found:
         grid, facts = grid_text(book, sheet, [*([header] if header is not None else []), *shown], columns)
         lines += [grid, *facts]
@@ -88,16 +92,22 @@ def filter_tab(arguments: FilterTab, context: Context) -> str:
     return "\n".join(lines)
 
 
-def _header_row(sheet: Sheet, area: Area) -> int:
-    """The first row of the area that holds anything."""
-    return next(
-        (
-            r
-            for r in sorted(sheet.rows)
-            if area[0] <= r <= area[2] and any(area[1] <= c <= area[3] for c in sheet.rows[r])
-        ),
-        area[0],
+def _header_row(book: Workbook, sheet: Sheet, area: Area, filters: list[Filter]) -> int:
+    """The row that names the columns: the first of the area that holds anything, or where a title and remarks stand
+    above the table, the first in which all names stand that are asked for."""
+    filled = (
+        r for r in sorted(sheet.rows) if area[0] <= r <= area[2] and any(area[1] <= c <= area[3] for c in sheet.rows[r])
     )
+    near = list(islice(filled, _HEADER_ROWS))
+    asked = {_folded(item.column) for item in filters}
+    for row in near:
+        if asked and asked <= {_folded(title) for title in _titles(book, sheet, area, row).values()}:
+            return row
+    return near[0] if near else area[0]
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def _titles(book: Workbook, sheet: Sheet, area: Area, header: int) -> dict[int, str]:
@@ -131,7 +141,7 @@ def _column(book: Workbook, sheet: Sheet, area: Area, header: int | None, name: 
     for exact in (True, False):
         found = [
             c for c, title in titles.items()
-            if (title == wanted if exact else " ".join(title.split()).casefold() == " ".join(wanted.split()).casefold())
+            if (title == wanted if exact else _folded(title) == _folded(wanted))
         ]  # fmt: skip
         if len(found) > 1:
             letters = ", ".join(column_letters(c) for c in found)

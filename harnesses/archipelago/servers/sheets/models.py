@@ -5,9 +5,10 @@ Used by the declaration of the app and by its handlers.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from envkit.harnesses.archipelago.servers.app import Arguments
 from envkit.harnesses.archipelago.servers.sheets.operations import Operation, Scalar
@@ -19,7 +20,49 @@ __all__ = [
 ]  # fmt: skip
 
 FilePath = Annotated[str, Field(description="Path of the file, such as /reports/budget.xlsx.")]
-TabIndex = Annotated[int, Field(description="Place of the tab, counted from 0.", ge=0)]
+#: What other tools call the sheet that they work on.
+_TAB_NAMES = {name: "tab_index" for name in ("tab_name", "sheet", "sheet_name", "tab")}
+_SIGNS = {
+    "=": "equals", "==": "equals", "eq": "equals", "equal": "equals", "is": "equals",
+    "!=": "not_equals", "<>": "not_equals", "ne": "not_equals", "not_equal": "not_equals",
+    ">": "greater_than", "gt": "greater_than", "<": "less_than", "lt": "less_than",
+    ">=": "greater_than_or_equal", "gte": "greater_than_or_equal", "ge": "greater_than_or_equal",
+    "<=": "less_than_or_equal", "lte": "less_than_or_equal", "le": "less_than_or_equal",
+}  # fmt: skip
+
+
+def _tab(value: Any) -> Any:
+    """A tab's place; its name is taken as well."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("must be a whole number, the tab's place counted from 0")
+    if isinstance(value, str):
+        value = value.strip()
+        if not value:
+            raise ValueError("must be a whole number, the tab's place counted from 0")
+        try:
+            value = float(value)
+        except ValueError:
+            return value
+    if value < 0 or value != int(value):
+        raise ValueError("must be a whole number from 0 on, the tab's place")
+    return int(value)
+
+
+def _with_sheet_of_range(given: dict[str, Any]) -> dict[str, Any]:
+    """A range that names its sheet says which tab is meant."""
+    cell_range = given.get("cell_range")
+    if given.get("tab_index") is None and isinstance(cell_range, str) and "!" in cell_range:
+        from envkit.harnesses.archipelago.servers.sheets.areas import split_sheet
+
+        given["tab_index"] = split_sheet(cell_range)[0]
+    return given
+
+
+TabIndex = Annotated[
+    int | str,
+    BeforeValidator(_tab),
+    WithJsonSchema({"type": "integer", "minimum": 0, "description": "Place of the tab, counted from 0."}),
+]
 CellRange = Annotated[
     str | None, Field(description="Only this range: A1:D20, A:C, 5:9 or one cell. Left out: all that is used.")
 ]
@@ -52,6 +95,12 @@ class DeleteSpreadsheet(Arguments):
 
 
 class ReadTab(Arguments):
+    also: ClassVar[Mapping[str, str]] = _TAB_NAMES
+
+    @classmethod
+    def meant(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return _with_sheet_of_range(super().meant(given))
+
     file_path: FilePath
     tab_index: TabIndex
     cell_range: CellRange = None
@@ -75,12 +124,16 @@ class ListTabs(Arguments):
 
 
 class AddTab(Arguments):
+    also: ClassVar[Mapping[str, str]] = {"sheet": "tab_name", "sheet_name": "tab_name", "name": "tab_name"}
+
     file_path: FilePath
     tab_name: str = Field(description="Name of the new tab, none of : \\ / ? * [ ].", min_length=1, max_length=31)
     sheet_data: SheetData | None = Field(None, description="What to fill it with.")
 
 
 class DeleteTab(Arguments):
+    also: ClassVar[Mapping[str, str]] = _TAB_NAMES
+
     file_path: FilePath
     tab_index: TabIndex
 
@@ -93,6 +146,8 @@ class EditSpreadsheet(Arguments):
 
 
 class AddContent(Arguments):
+    also: ClassVar[Mapping[str, str]] = _TAB_NAMES
+
     file_path: FilePath
     tab_index: TabIndex
     cell: str = Field(description="Address of the cell, such as B2.")
@@ -103,12 +158,16 @@ class AddContent(Arguments):
 
 
 class DeleteContent(Arguments):
+    also: ClassVar[Mapping[str, str]] = _TAB_NAMES
+
     file_path: FilePath
     tab_index: TabIndex
     cell: str = Field(description="Address of the cell (B2), or a block (B2:C5).")
 
 
 class CreateChart(Arguments):
+    also: ClassVar[Mapping[str, str]] = {"sheet_name": "sheet", "tab_name": "sheet", "range": "data_range"}
+
     file_path: FilePath
     sheet: str = Field(description="Sheet that holds the data and gets the chart.")
     data_range: str = Field(
@@ -129,9 +188,12 @@ class Filter(Arguments):
     """One condition on a column."""
 
     column: str = Field(description="Header of the column, or its letter.")
-    operator: Literal[
-        "equals", "not_equals", "greater_than", "less_than", "greater_than_or_equal", "less_than_or_equal", "contains",
-        "not_contains", "starts_with", "ends_with", "is_empty", "is_not_empty",
+    operator: Annotated[
+        Literal[
+            "equals", "not_equals", "greater_than", "less_than", "greater_than_or_equal", "less_than_or_equal",
+            "contains", "not_contains", "starts_with", "ends_with", "is_empty", "is_not_empty",
+        ],
+        BeforeValidator(lambda given: _SIGNS.get(given.strip().lower(), given) if isinstance(given, str) else given),
     ] = Field(description="How the cell is compared. Text is compared without case.")  # fmt: skip
     value: str | int | float | bool | None = Field(
         None, description="What it is compared with: a number, text, true/false or an ISO date; none for is_empty."
@@ -139,12 +201,20 @@ class Filter(Arguments):
 
 
 class FilterTab(Arguments):
+    also: ClassVar[Mapping[str, str]] = _TAB_NAMES
+
+    @classmethod
+    def meant(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return _with_sheet_of_range(super().meant(given))
+
     file_path: FilePath
     tab_index: TabIndex
     filters: list[Filter] = Field(description="The conditions.")
     cell_range: CellRange = None
     match_all: bool = Field(True, description="Whether all conditions must hold, or one is enough.")
-    use_headers: bool = Field(True, description="Whether the first row names the columns; else they go by letter.")
+    use_headers: bool = Field(
+        True, description="Whether a row names the columns: the first one, or the first that has the names asked for."
+    )
     include_diagnostics: bool = Field(
         False, description="Tells how many rows each condition matched, and why not more."
     )
@@ -154,6 +224,8 @@ class FilterTab(Arguments):
 class SheetsRequest(Arguments):
     """One request to the sheets app: an action, and the fields that it takes."""
 
+    also: ClassVar[Mapping[str, str]] = {"sheet_name": "tab_name", "tab": "tab_name"}
+
     action: Literal[
         "help", "create", "delete", "read_tab", "read_csv", "list_tabs", "add_tab", "delete_tab", "edit", "add_content",
         "delete_content", "create_chart", "filter_tab",
@@ -161,7 +233,7 @@ class SheetsRequest(Arguments):
     file_path: str | None = Field(None, description="Path of the file, such as /reports/budget.xlsx. All but create.")
     directory: str | None = Field(None, description="create: folder.")
     file_name: str | None = Field(None, description="create: name of the file.")
-    tab_index: int | None = Field(None, description="Place of the tab, counted from 0.", ge=0)
+    tab_index: TabIndex | None = None
     tab_name: str | None = Field(None, description="add_tab: name of the new tab.")
     cell_range: str | None = Field(None, description="read_tab, filter_tab: only this range.")
     include_formulas: bool | None = Field(None, description="read_tab: formulas behind the values. Default false.")

@@ -6,7 +6,8 @@ by the schema companion, and by `editing.py`, which carries them out.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
@@ -50,7 +51,13 @@ def _as_text(value: Any) -> Any:
 FormulaText = Annotated[str, BeforeValidator(_as_text)]
 
 
-class SetCell(Arguments):
+class _Step(Arguments):
+    also: ClassVar[Mapping[str, str]] = {
+        "sheet_name": "sheet", "tab_name": "sheet", "tab": "sheet", "cell_range": "range", "number_format": "format",
+    }  # fmt: skip
+
+
+class SetCell(_Step):
     """Sets the value or formula of one cell; its look stays."""
 
     type: Literal["set_cell"]
@@ -61,7 +68,7 @@ class SetCell(Arguments):
     value: Scalar = Field(...)
 
 
-class AppendRows(Arguments):
+class AppendRows(_Step):
     """Appends rows below the last filled row of a sheet, from column A (or the first column of the data there)."""
 
     type: Literal["append_rows"]
@@ -69,7 +76,7 @@ class AppendRows(Arguments):
     rows: list[list[Scalar]] = Field(description="Rows of values, each a list from left to right.", min_length=1)
 
 
-class RenameSheet(Arguments):
+class RenameSheet(_Step):
     """Renames a sheet; formulas, names, charts, pivots, links and rules follow."""
 
     type: Literal["rename_sheet"]
@@ -77,7 +84,7 @@ class RenameSheet(Arguments):
     new_name: str = Field(description="New name: 1 to 31 characters, none of : \\ / ? * [ ].")
 
 
-class FormatCells(Arguments):
+class FormatCells(_Step):
     """Changes the look of cells; what is not given stays."""
 
     type: Literal["format_cells"]
@@ -121,7 +128,7 @@ class FormatCells(Arguments):
     )
 
 
-class MergeCells(Arguments):
+class MergeCells(_Step):
     """Merges a block into one cell. Only the value of its first cell stays, as in Excel."""
 
     type: Literal["merge_cells"]
@@ -129,7 +136,7 @@ class MergeCells(Arguments):
     range: str = Field(description="A block such as A1:C1.")
 
 
-class UnmergeCells(Arguments):
+class UnmergeCells(_Step):
     """Undoes a merge."""
 
     type: Literal["unmerge_cells"]
@@ -137,7 +144,7 @@ class UnmergeCells(Arguments):
     range: str = Field(description="The merged block, or a range that holds merged blocks.")
 
 
-class SetColumnWidth(Arguments):
+class SetColumnWidth(_Step):
     """Sets the width of a column or columns."""
 
     type: Literal["set_column_width"]
@@ -146,7 +153,7 @@ class SetColumnWidth(Arguments):
     width: float = Field(description="Width in characters.", ge=0, le=255)
 
 
-class SetRowHeight(Arguments):
+class SetRowHeight(_Step):
     """Sets the height of a row."""
 
     type: Literal["set_row_height"]
@@ -155,7 +162,7 @@ class SetRowHeight(Arguments):
     height: float = Field(description="Height in points.", ge=0, le=409.5)
 
 
-class FreezePanes(Arguments):
+class FreezePanes(_Step):
     """Keeps the rows above and the columns left of a cell in view."""
 
     type: Literal["freeze_panes"]
@@ -165,7 +172,7 @@ class FreezePanes(Arguments):
     )
 
 
-class AddNamedRange(Arguments):
+class AddNamedRange(_Step):
     """Gives a range a name for use in formulas; a name that exists is changed."""
 
     type: Literal["add_named_range"]
@@ -174,14 +181,14 @@ class AddNamedRange(Arguments):
     range: Range
 
 
-class DeleteNamedRange(Arguments):
+class DeleteNamedRange(_Step):
     """Deletes a defined name. Formulas that use it yield #NAME? afterwards."""
 
     type: Literal["delete_named_range"]
     name: str = Field(description="The name.")
 
 
-class AddDataValidation(Arguments):
+class AddDataValidation(_Step):
     """Restricts what may be entered into cells."""
 
     type: Literal["add_data_validation"]
@@ -206,7 +213,7 @@ class AddDataValidation(Arguments):
     input_message: str | None = Field(None, description="Text of the hint.", max_length=255)
 
 
-class AddConditionalFormatting(Arguments):
+class AddConditionalFormatting(_Step):
     """Formats cells by a rule. It applies after the rules that the sheet has already."""
 
     type: Literal["add_conditional_formatting"]
@@ -238,7 +245,7 @@ class AddConditionalFormatting(Arguments):
     text: str | None = Field(None, description="containsText, notContainsText, beginsWith, endsWith: the text.")
 
 
-class SetAutoFilter(Arguments):
+class SetAutoFilter(_Step):
     """Puts filter buttons on a range, or takes them away."""
 
     type: Literal["set_auto_filter"]
@@ -248,7 +255,7 @@ class SetAutoFilter(Arguments):
     )
 
 
-class SetNumberFormat(Arguments):
+class SetNumberFormat(_Step):
     """Sets how numbers and dates are shown."""
 
     type: Literal["set_number_format"]
@@ -260,7 +267,7 @@ class SetNumberFormat(Arguments):
     )  # fmt: skip
 
 
-class AddImage(Arguments):
+class AddImage(_Step):
     """Puts a picture onto a sheet."""
 
     type: Literal["add_image"]

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from envkit.failure import did_you_mean
 from envkit.harnesses.archipelago.servers.app import Context, ToolError
 from envkit.harnesses.archipelago.servers.sheets.areas import area_of, overlaps
 from envkit.harnesses.archipelago.servers.sheets.display import NOT_CALCULATED, brief, cell_text
@@ -70,8 +71,17 @@ def opened(context: Context, file_path: str) -> tuple[Workbook, str]:
         ), "it is an old xls file under another name: values only are read"
 
 
-def tab_of(book: Workbook, index: int) -> Sheet:
-    """The sheet at a place, counted from 0. Raises `ToolError`."""
+def tab_of(book: Workbook, index: int | str) -> Sheet:
+    """The sheet at a place, counted from 0, or of a name (compared without case). Raises `ToolError`."""
+    if isinstance(index, str):
+        found = next((s for s in book.sheets if s.name == index), None) or next(
+            (s for s in book.sheets if s.name.strip().casefold() == index.strip().casefold()), None
+        )
+        if found is not None:
+            return found
+        names = [sheet.name for sheet in book.sheets]
+        listed = ", ".join(f"{i} {name!r}" for i, name in enumerate(names))
+        raise ToolError(f"there is no tab {index!r}{did_you_mean(index, names)}; the workbook has {listed}")
     if index >= len(book.sheets):
         listed = ", ".join(f"{i} {sheet.name!r}" for i, sheet in enumerate(book.sheets))
         raise ToolError(f"there is no tab {index}; the workbook has {len(book.sheets)}, counted from 0: {listed}")
@@ -105,7 +115,7 @@ def asked_area(sheet: Sheet, cell_range: str | None) -> Area | None:
 def read_tab(arguments: ReadTab, context: Context) -> str:
     book, note = opened(context, arguments.file_path)
     sheet = tab_of(book, arguments.tab_index)
-    title = f"{sheet.name!r} (tab {arguments.tab_index} of {len(book.sheets)})"
+    title = f"{sheet.name!r} (tab {book.sheets.index(sheet)} of {len(book.sheets)})"
     if sheet.state != "visible":
         title += f", {sheet.state}"
     if sheet.kind != "worksheet":

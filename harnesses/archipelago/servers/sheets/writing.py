@@ -143,13 +143,13 @@ def add_tab(arguments: AddTab, context: Context) -> TabAdded:
 def delete_tab(arguments: DeleteTab, context: Context) -> TabDeleted:
     path, book = _opened(context, arguments.file_path)
     entry = book.tab(arguments.tab_index)
-    name = entry.name
+    name, place = entry.name, book.sheets.index(entry)
     tabs.delete_sheet(book, entry)
     context.write(path, finished(book))
     return TabDeleted(
         file_path=context.shown(path),
         tab_name=name,
-        tab_index=arguments.tab_index,
+        tab_index=place,
         changes=book.report.changes(),
         warnings=book.report.warnings,
     )
@@ -176,7 +176,7 @@ def add_content_text(arguments: AddContent, context: Context) -> CellWritten:
     old = shown_before(book, entry, at)
     store(book, entry, at, _typed(book, entry, at, arguments.value))
     context.write(path, finished(book))
-    return _written(book, entry, context, path, arguments.tab_index, show_address(at), old)
+    return _written(book, entry, context, path, show_address(at), old)
 
 
 def _typed(book: Book, entry: SheetEntry, at: tuple[int, int], value: Scalar) -> Scalar:
@@ -208,7 +208,7 @@ def delete_content_cell(arguments: DeleteContent, context: Context) -> CellWritt
         if grid.cell(at) is not None and grid.filled(grid.cell(at)):
             store(book, entry, at, None)
             context.write(path, finished(book))
-        return _written(book, entry, context, path, arguments.tab_index, show_address(at), old)
+        return _written(book, entry, context, path, show_address(at), old)
     filled = [at for at, cell in grid.within(area) if grid.filled(cell)]
     if len(filled) > MAX_CLEARED:
         raise ToolError(f"{a1(area)} holds {len(filled):,} filled cells; at most {MAX_CLEARED:,} are emptied at once")
@@ -216,18 +216,16 @@ def delete_content_cell(arguments: DeleteContent, context: Context) -> CellWritt
         store(book, entry, at, None)
     if filled:
         context.write(path, finished(book))
-    return _written(book, entry, context, path, arguments.tab_index, a1(area), f"{len(filled)} filled cells")
+    return _written(book, entry, context, path, a1(area), f"{len(filled)} filled cells")
 
 
-def _written(
-    book: Book, entry: SheetEntry, context: Context, path: Path, index: int, cell: str, old: str
-) -> CellWritten:
+def _written(book: Book, entry: SheetEntry, context: Context, path: Path, cell: str, old: str) -> CellWritten:
     lines = [line for (_, _), line in book.report.cells.items()]
     new = lines[0][1] if len(lines) == 1 else "(empty)"
     return CellWritten(
         file_path=context.shown(path),
         cell=cell,
-        tab_index=index,
+        tab_index=book.sheets.index(entry),
         tab_name=entry.name,
         old_value=old,
         new_value=new,

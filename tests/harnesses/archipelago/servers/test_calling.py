@@ -49,7 +49,7 @@ def test_harmless_mistakes_are_mended(world, arguments):
     ("arguments", "words"),
     [
         ({}, ["`file_path` is required", "`operations` is required", "takes file_path, operations (required)"]),
-        ({"file": "a", "operations": []}, ["there is no field `file` (did you mean 'file_path'?)"]),
+        ({"fil_path": "a", "operations": []}, ["there is no field `fil_path` (did you mean 'file_path'?)"]),
         ({"file_path": "a", "operations": [{}]}, ["`operations[0]` must have `type`"]),
         (
             {"file_path": "a", "operations": [{"type": "set_cel", "cell": "A1"}]},

@@ -1,0 +1,102 @@
+"""What models mix up harmlessly: a tab by its name, a range that names the tab, signs as operators, a table below a
+title. All of it through the declared tools, as the server calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from envkit.harnesses.archipelago.servers.calling import call_meta, call_tool
+from envkit.harnesses.archipelago.servers.results import Outcome
+from envkit.harnesses.archipelago.servers.sheets import APP
+
+
+@pytest.fixture
+def call(desk: Any, make: Callable[..., bytes]) -> Callable[..., Outcome]:
+    def build(book: Any) -> None:
+        book.add_worksheet("Notes").write("A1", "nothing")
+        sheet = book.add_worksheet("Months")
+        sheet.write("A1", "Balance sheet items")
+        sheet.write("A2", "USD thousand")
+        sheet.write_row("A4", ["Month end", "Cash"])
+        for row, (month, cash) in enumerate((("2025-10", 5), ("2025-11", 7), ("2025-12", 9)), 4):
+            sheet.write_row(row, 0, [month, cash])
+
+    desk.put("a.xlsx", make(build))
+
+    def made(action: str, **fields: Any) -> Outcome:
+        return call_meta(APP, "sheets", {"action": action, "file_path": "/a.xlsx", **fields}, desk.context)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        {"tab_index": 1},
+        {"tab_index": "1"},
+        {"tab_index": "Months"},
+        {"tab_index": "months"},
+        {"tab_name": "Months"},
+        {"sheet": "Months"},
+        {"sheet_name": "Months"},
+        {"cell_range": "Months!A4:B7"},
+        {"cell_range": "'Months'!A4:B7"},
+    ],
+)
+def test_a_tab_by_its_place_or_name(call: Callable[..., Outcome], which: dict[str, Any]) -> None:
+    made = call("read_tab", **which)
+    assert not made.error, made.text
+    assert "'Months' (tab 1 of 2)" in made.text
+    assert "2025-11" in made.text
+
+
+@pytest.mark.parametrize("which", [{"tab_name": "Month"}, {"tab_index": "Month"}])
+def test_a_name_that_is_none_is_told_with_those_there_are(call: Callable[..., Outcome], which: dict[str, Any]) -> None:
+    made = call("read_tab", **which)
+    assert made.error and "did you mean 'Months'" in made.text and "0 'Notes', 1 'Months'" in made.text
+
+
+@pytest.mark.parametrize("index", [-1, 1.5, True, ""])
+def test_what_is_no_place_is_refused(call: Callable[..., Outcome], index: Any) -> None:
+    assert call("read_tab", tab_index=index).error
+
+
+def test_two_different_ways_to_name_the_tab_are_not_guessed_at(call: Callable[..., Outcome]) -> None:
+    made = call("read_tab", tab_index=0, tab_name="Months")
+    assert made.error and "tab_name" in made.text
+
+
+def test_individual_tools_and_operations_take_the_same(call: Callable[..., Outcome], desk: Any) -> None:
+    made = call_tool(APP, "read_tab", {"path": "/a.xlsx", "sheet_name": "Months"}, desk.context)
+    assert not made.error and "2025-11" in made.text
+    operation = {"type": "set_cell", "sheet_name": "Months", "cell": "B7", "value": 11}
+    assert not call("edit", operations=[operation]).error
+    assert desk.value("a.xlsx", "Months", "B7") == 11
+    assert not call("add_content", sheet="Months", cell="B7", value="12").error
+    assert desk.value("a.xlsx", "Months", "B7") == 12
+
+
+@pytest.mark.parametrize(("sign", "rows"), [(">=", [6, 7]), (">", [7]), ("==", [6]), ("!=", [5, 7]), ("lt", [5])])
+def test_signs_are_operators_and_the_table_may_begin_below_a_title(
+    call: Callable[..., Outcome], sign: str, rows: list[int]
+) -> None:
+    made = call("filter_tab", tab_name="Months", filters=[{"column": "cash", "operator": sign, "value": 7}])
+    assert not made.error, made.text
+    assert "row 4 names the columns" in made.text
+    assert [row for row in (5, 6, 7) if f"\\n{row}\\t" in made.text] == rows
+
+
+def test_a_wrong_value_is_told_without_a_list_of_all_fields(call: Callable[..., Outcome]) -> None:
+    made = call("read_tab", tab_index=1, max_rows="many")
+    assert made.error and "`max_rows` must be a whole number" in made.text
+    assert "chart_type" not in made.text
+
+
+def test_names_of_choices_may_be_spelt_otherwise(call: Callable[..., Outcome]) -> None:
+    rule = {"type": "add_conditional_formatting", "sheet": "Months", "range": "B5:B7", "rule_type": "cell_is",
+            "operator": "greater_than", "formula": 6, "fill_color": "FFFF00"}  # fmt: skip
+    made = call("edit", operations=[rule])
+    assert not made.error, made.text
