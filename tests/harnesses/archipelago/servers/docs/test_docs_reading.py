@@ -79,7 +79,10 @@ def test_lists_show_their_numbers(docs: Any) -> None:
 
 
 def test_a_look_is_told_where_it_differs_from_the_style(docs: Any, make_docx: Any) -> None:
-    plain, bold = '<w:r><w:rPr><w:b w:val="0"/></w:rPr><w:t>{}</w:t></w:r>', "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>"
+    plain, bold = (
+        '<w:r><w:rPr><w:b w:val="0"/></w:rPr><w:t>{}</w:t></w:r>',
+        "<w:r><w:rPr><w:b/></w:rPr><w:t>{}</w:t></w:r>",
+    )
     heading = '<w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
     body = f"<w:p>{plain.format('one')}</w:p><w:p>{plain.format('two ')}{bold.format('three')}</w:p>"
     (docs.root / "a.docx").write_bytes(make_docx(f"{body}<w:p>{heading}{plain.format('four')}</w:p>"))
