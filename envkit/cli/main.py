@@ -85,20 +85,30 @@ def _open_streams() -> None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115  for good
 
 
+def _help_of(name: str) -> str:
+    """The line of help of a command that a package brings: the first of its module's documentation."""
+    try:
+        text = (plugins.resolve("commands", name).__doc__ or "").strip().partition("\n")[0]
+    except UserError as error:
+        return f"can't be loaded: {error}"
+    return text.removeprefix(f"`envkit {name}`").lstrip(": ").rstrip(".")
+
+
 def _dispatch(arguments: list[str]) -> int:
+    help_asked = not arguments or arguments[0] in ("-h", "--help")
+    # What others bring is loaded for the help text only.
+    texts = {**COMMANDS, **({name: _help_of(name) for name in plugins.names("commands")} if help_asked else {})}
     parser = _Parser(
         prog="envkit",
         description="The practice ground on which language models learn office work.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<8} {text}" for name, text in COMMANDS.items())
-        + "".join(f"\n  {name}" for name in plugins.names("commands")),
+        epilog="commands:\n" + "\n".join(f"  {name:<8} {text}" for name, text in texts.items()),
         usage="envkit COMMAND [options]",
     )
     parser.add_argument("--version", action="version", version=f"envkit {__version__}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if help_asked:
         parser.print_help()
         return 0 if arguments else 2
     if arguments[0] == "--version":
