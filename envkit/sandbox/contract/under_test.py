@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import re
 import tarfile
+import tomllib
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from envkit import plugins
+from envkit.failure import UserError
 from envkit.sandbox.base import Capabilities, InsideModule, Sandbox, SandboxProvider, SandboxSpec
 
 __all__ = ["CALLS", "Contract", "behaviour", "members_of", "processes", "tar_of"]
@@ -37,14 +40,26 @@ CALLS = InsideModule(
 )
 
 
+def _named(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and options out of `NAME:k=v,...` or `module:Class:k=v,...`; values as TOML has them, else text."""
+    match = re.match(r"([^:=]+(?::[A-Za-z_]\w*)?)(?::([A-Za-z_]\w*=.*))?$", text)
+    if match is None:
+        raise UserError(f"--envkit-provider: expected NAME, NAME:k=v,... or module:Class, found {text!r}")
+    name, pairs = match[1], match[2] or ""
+    options: dict[str, Any] = {}
+    for key, value in re.findall(r"(\w+)=(.*?)(?=,\w+=|$)", pairs):
+        try:
+            options[key] = tomllib.loads(f"v = {value}")["v"]
+        except tomllib.TOMLDecodeError:
+            options[key] = value
+    return name, options
+
+
 class Contract:
     """The provider named, made anew for each test."""
 
     def __init__(self, name: str) -> None:
-        from envkit.cli.options import plugin
-
-        chosen = plugin(name, "--envkit-provider")
-        self.provider: SandboxProvider = plugins.construct("sandboxes", chosen.name, chosen.options)
+        self.provider: SandboxProvider = plugins.construct("sandboxes", *_named(name))
         self.can: Capabilities = self.provider.capabilities()
 
     def spec(self, **fields: Any) -> SandboxSpec:
