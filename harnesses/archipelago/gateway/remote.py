@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -69,7 +70,7 @@ class RemoteWorld:
             EnvkitError: The environment is not fresh, refuses something, or can't be reached.
         """
         await self._client.wait_ready(self._ready_s)
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="envkit-remote-"))
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f"envkit-remote-{os.getpid()}-"))
         try:
             ours, theirs = folder / "ours.tar", folder / "theirs.tar"
             await self._deadline.wait(write_snapshot(self._sandbox, ours))
@@ -86,7 +87,7 @@ class RemoteWorld:
 
     async def bring_back(self) -> None:
         """Makes the sandbox's world what the environment's is now. Raises `EnvkitError` where it can't be had whole."""
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="envkit-remote-"))
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f"envkit-remote-{os.getpid()}-"))
         try:
             theirs, plain = folder / "theirs.tar", folder / "plain.tar"
             await self._client.snapshot(theirs)
