@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -198,6 +199,15 @@ class ReadImage(SlideModel):
 
 class DeckRequest(SlideModel):
     """The request of the meta tool: an action and the fields it takes."""
+
+    @classmethod
+    def meant(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        taken = super().meant(given)
+        if taken.get("action") == "add_slide" and taken.get("input_data") is None:
+            # The new slide's fields stand beside the action, as those of every other action do.
+            names = {*AddSlide.model_fields, "slide_index", "content", "body"} & set(taken)
+            taken["input_data"] = {name: taken.pop(name) for name in names}
+        return taken
 
     action: Literal[
         "create", "delete", "add_slide", "edit", "add_image", "modify_image", "insert_chart", "insert_table",

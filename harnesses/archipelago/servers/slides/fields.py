@@ -7,7 +7,8 @@ argument models of the tools and of the edit operations.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
@@ -32,6 +33,13 @@ class SlideModel(Arguments):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, coerce_numbers_to_str=True)
 
+    #: The published tools spell these in two ways; either is taken everywhere.
+    also: ClassVar[Mapping[str, str]] = {
+        "slide_index": "index", "index": "slide_index", "table_index": "table_idx", "table_idx": "table_index",
+        "file_path": "presentation_path", "presentation_path": "file_path", "row_index": "row", "col": "column",
+        "column_index": "column", "content": "bullets", "body": "bullets",
+    }  # fmt: skip
+
 
 def _colour(text: str) -> str:
     match = _COLOUR.match(text.strip())
@@ -50,6 +58,10 @@ def _items(value: Any) -> Any:
 
 def _bullets(value: Any) -> Any:
     return {"items": _items(value)} if isinstance(value, list | str) else value
+
+
+def _table(value: Any) -> Any:
+    return {"rows": value} if isinstance(value, list) else value
 
 
 def _cell(value: Any) -> Any:
@@ -121,6 +133,8 @@ class SlideBlock(SlideModel):
     bullets: Annotated[Bullets, BeforeValidator(_bullets)] | None = Field(
         None, description="Bullet points (layouts title_and_content and two_content)"
     )
-    table: Table | None = Field(None, description="A table (not on layouts title and section_header)")
+    table: Annotated[Table, BeforeValidator(_table)] | None = Field(
+        None, description="A table (not on layouts title and section_header)"
+    )
     columns: Columns | None = Field(None, description="Bullet points in two columns (layout two_content)")
     notes: str | None = Field(None, description="Speaker notes")
