@@ -27,7 +27,30 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "openai_messages",
+    "sound",
 ]
+
+
+#: Levels of objects and lists in a call's arguments or a tool's schema; what is deeper no record could hold.
+MAX_DEPTH = 64
+
+
+def sound(value: Any, levels: int = MAX_DEPTH) -> Any:
+    """A JSON value that every file and every tokenizer can take: half surrogates (a JSON escape makes them, and a text
+    that was cut within a character) become `?`.
+
+    Raises:
+        ValueError: It is nested deeper than `levels`.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if not isinstance(value, dict | list):
+        return value
+    if levels < 1:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        return {sound(k): sound(v, levels - 1) for k, v in value.items()}
+    return [sound(v, levels - 1) for v in value]
 
 
 class _Frozen(BaseModel):
@@ -73,7 +96,10 @@ class ToolCall(_Frozen):
                 raw_arguments=raw_arguments,
                 error=f"arguments must be a JSON object, found {type(value).__name__}",
             )
-        return cls(id=id, name=name, arguments=value, raw_arguments=raw_arguments)
+        try:
+            return cls(id=id, name=name, arguments=sound(value), raw_arguments=raw_arguments)
+        except ValueError as error:
+            return cls(id=id, name=name, raw_arguments=raw_arguments, error=f"arguments are {error}")
 
     @property
     def arguments_text(self) -> str:

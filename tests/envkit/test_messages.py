@@ -101,3 +101,13 @@ def test_a_model_that_does_not_see_is_told_so() -> None:
     told = openai_messages([Message(role="tool", content="[image]", tool_call_id="0", images=(PNG, PNG))])
     assert len(told) == 1
     assert "2 images are left out" in told[0]["content"]
+
+
+def test_arguments_that_no_record_could_hold_are_mended_or_refused() -> None:
+    cut = ToolCall.parse("1", "write", '{"text": "half \\ud83d", "k": [{"\\ude00": 1}]}')
+    assert cut.arguments == {"text": "half ?", "k": [{"?": 1}]}
+    cut.model_dump_json()
+    deep = ToolCall.parse("1", "write", '{"a":' * 300 + "1" + "}" * 300)
+    assert deep.arguments is None
+    assert "nested deeper than 64 levels" in str(deep.error)
+    AssistantMessage(tool_calls=(deep,)).model_dump_json()
