@@ -23,6 +23,7 @@ from typing import Any
 from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, UserError
 from envkit.home import envkit_home
 from envkit.sandbox.docker_daemon import Daemon, NotThere
+from envkit.sandbox.runtime import find_interpreter
 
 __all__ = ["OFFICE", "Image", "Images", "build_tag"]
 
@@ -38,6 +39,7 @@ class Image:
     id: str
     name: str
     env: Mapping[str, str]
+    volumes: tuple[str, ...] = ()
 
 
 def build_tag(folder: Path, arguments: Mapping[str, str]) -> str:
@@ -123,6 +125,8 @@ class Images:
             raise UserError(f"an image is built from a folder with a Dockerfile; there is none in {folder}")
         known = (folder / "Dockerfile").read_text(errors="replace")
         arguments = {name: value for name, value in self._arguments.items() if f"ARG {name}" in known}
+        if folder == OFFICE:
+            arguments.setdefault("BASE", _office_base())
         tag = build_tag(folder, arguments)
         with _locked(tag):
             with contextlib.suppress(NotThere):
@@ -193,10 +197,19 @@ def _below(chunks: Iterator[bytes], top: str, target: Any) -> None:
                     out.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
+def _office_base() -> str:
+    """The Python of this machine's runtime: what harnesses bring inside is compiled for that one."""
+    try:
+        return f"python:{find_interpreter().tag}-slim-bookworm"
+    except CapabilityError:
+        return "python:3.12-slim-bookworm"
+
+
 def _image(name: str, found: Mapping[str, Any]) -> Image:
     config = found.get("Config") or {}
     pairs = (line.partition("=") for line in config.get("Env") or [])
-    return Image(found["Id"], name, {key: value for key, _, value in pairs})
+    volumes = tuple(path.rstrip("/") for path in config.get("Volumes") or {} if path.strip("/"))
+    return Image(found["Id"], name, {key: value for key, _, value in pairs}, volumes)
 
 
 def _failed(why: str) -> EnvkitError:

@@ -18,7 +18,7 @@ from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, 
 from envkit.sandbox import bundle, docker_container, registry
 from envkit.sandbox.base import APPS_DATA, FILESYSTEM, ExecResult, InsideError, InsideModule, Process, SandboxSpec
 from envkit.sandbox.channel import Channel
-from envkit.sandbox.docker_daemon import DockerStream
+from envkit.sandbox.docker_daemon import DockerStream, NotThere
 from envkit.sandbox.docker_image import Image
 from envkit.sandbox.docker_shell import Shell
 from envkit.sandbox.local import HOME
@@ -64,6 +64,7 @@ class DockerSandbox(SupervisedSandbox):
         self.id = registry.new_id()
         self._provider = provider
         self._container: str | None = None
+        self._asked = False  # for a container, which the daemon may make although we did not wait
         self._transport: asyncio.Transport | None = None
         self._said = b""
         self._oom_seen = 0
@@ -209,7 +210,9 @@ class DockerSandbox(SupervisedSandbox):
     async def _request(self, command: list[str], mounts: list[dict[str, Any]], init: bool) -> None:
         provider, spec, daemon = self._provider, self.spec, self._provider.daemon
         assert self._image is not None
-        more = {path: await asyncio.to_thread(_room, folder) for path, folder in self._copies.items()}
+        # A volume that the image declares would be a writable place without bounds.
+        more = dict.fromkeys(self._image.volumes, spec.side_disk_mb << 20)
+        more |= {path: await asyncio.to_thread(_room, folder) for path, folder in self._copies.items()}
         for inside in self._links:
             folder = os.path.dirname(inside)
             if folder != "/" and not any(folder == p or folder.startswith(f"{p}/") for p in ("/tmp", HOME)):
@@ -232,6 +235,7 @@ class DockerSandbox(SupervisedSandbox):
                 runtime=provider.runtime,
             )
         )
+        self._asked = True
         made = await daemon.call(
             "create a container",
             "create_container",
@@ -247,6 +251,7 @@ class DockerSandbox(SupervisedSandbox):
             labels=docker_container.labels(self.id, spec),
             healthcheck={"test": ["NONE"]},  # it speaks of the image's own command, which is not run
             stop_signal="SIGKILL",
+            use_config_proxy=False,
         )
         self._container = made["Id"]
 
@@ -328,13 +333,20 @@ class DockerSandbox(SupervisedSandbox):
         if self._egress is not None:
             await self._egress.stop()
             self._egress = None
+        # One that can't be removed in time keeps its labels: `collect` finds it.
+        with contextlib.suppress(EnvkitError, TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await self._remove()
+
+    async def _remove(self) -> None:
+        daemon, what = self._provider.daemon, "remove a container"
         if self._container is not None:
-            remove = self._provider.daemon.call(
-                "remove a container", "remove_container", self._container, force=True, v=True
-            )
-            # One that can't be removed in time keeps its labels: `collect` finds it.
-            with contextlib.suppress(EnvkitError, TimeoutError):
-                await asyncio.wait_for(remove, _STOP_S)
+            await daemon.call(what, "remove_container", self._container, force=True, v=True)
+        elif self._asked:
+            for wait_s in (0.0, 2.0):  # the request may still be on its way
+                await asyncio.sleep(wait_s)
+                with contextlib.suppress(NotThere):
+                    await daemon.call(what, "remove_container", self.id, force=True, v=True)
 
     # -- operations
 

@@ -11,18 +11,18 @@ import asyncio
 import contextlib
 import io
 import json
-import os
 import shlex
 import tarfile
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind, SandboxDied
 from envkit.sandbox.base import ExecResult, SandboxSpec, SnapshotTooBig
+from envkit.sandbox.docker_archive import checked_archive, sorted_archive
 from envkit.sandbox.docker_daemon import Daemon, DockerStream, NotThere
 from envkit.sandbox.supervised import FILES_S, _pieces
 from envkit.sandbox.supervisor.jobs import Capture
@@ -173,7 +173,13 @@ class Shell:
             if not found.get("Running") and found.get("ExitCode") is not None:
                 code = int(found["ExitCode"])
                 if code >= 128:  # what ended the whole container looks the same from here
-                    await self._check_running()
+                    try:
+                        await self._check_running()
+                    except SandboxDied:
+                        raise
+                    except EnvkitError as error:
+                        self.retire(f"its container has ended ({error})")
+                        self._check()
                 return code
             await asyncio.sleep(0.02)
         self._check()
@@ -182,11 +188,15 @@ class Shell:
         )
 
     async def _check_running(self) -> None:
-        try:
-            found = await self._daemon.call("look after a container", "inspect_container", self._container)
-        except NotThere:
-            found = {}
-        if not found.get("State", {}).get("Running"):
+        """A container whose first process is gone takes no other: that shows before the daemon says so."""
+        await asyncio.wait({self._lost}, timeout=0.2)
+        self._check()
+        identity = (await self._daemon.call("run a command", "exec_create", self._container, ["/bin/sh", "-c", ":"]))[
+            "Id"
+        ]
+        await self._daemon.call("run a command", "exec_start", identity)
+        found = await self._daemon.call("ask how a command ended", "exec_inspect", identity)
+        if found.get("ExitCode") != 0:
             self.retire("its container has ended")
         self._check()
 
@@ -316,7 +326,7 @@ class Shell:
 
             await end.wait(gather())
             try:
-                folders = await asyncio.to_thread(_check_archive, spool, checked)
+                folders = await asyncio.to_thread(checked_archive, spool, checked)
             except (tarfile.TarError, ValueError, EOFError) as error:
                 raise _failed(f"upload to {to}: {error}") from error
             for at in range(0, len(folders), 400):
@@ -360,7 +370,7 @@ class Shell:
         if not result.ok:
             raise _failed(f"snapshot: {result.stderr.decode(errors='replace').strip()[-1000:]}")
         with tempfile.TemporaryFile() as out:
-            await asyncio.to_thread(_sorted_archive, io.BytesIO(result.stdout), out)
+            await asyncio.to_thread(sorted_archive, io.BytesIO(result.stdout), out)
             out.seek(0)
             while piece := out.read(1 << 18):
                 yield piece
@@ -433,59 +443,3 @@ class ShellProcess:
 
 def _failed(why: str) -> EnvkitError:
     return EnvkitError(why, kind=FailureKind.SANDBOX_ERROR, boundary=Boundary.SANDBOX)
-
-
-def _check_archive(source: IO[bytes], target: IO[bytes]) -> list[str]:
-    """Copies an archive in a form that every tar reads; returns its folders. Raises ValueError for what leads out."""
-    source.seek(0)
-    kinds: dict[str, bytes] = {}
-    folders: dict[str, None] = {}
-    with (
-        tarfile.open(fileobj=source, errors="surrogateescape") as given,
-        tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as out,
-    ):
-        for member in given:
-            raw = member.name.rstrip("/")
-            parts = [part for part in raw.split("/") if part not in ("", ".")]
-            if raw.startswith("/") or ".." in parts or (not parts and not member.isdir()):
-                raise ValueError(f"member {member.name!r} leads out of the folder")
-            for depth in range(1, len(parts) + (1 if member.isdir() else 0)):
-                above = "/".join(parts[:depth])
-                folders[above] = None
-                if kinds.get(above) == tarfile.SYMTYPE:
-                    raise ValueError(f"member {member.name!r} leads through the link {above!r}")
-            if not (member.isreg() or member.isdir() or member.issym() or member.islnk() or member.isfifo()):
-                raise ValueError(f"member {member.name!r} is of a type that is refused")
-            if member.islnk() and kinds.get(os.path.normpath(member.linkname)) not in (
-                tarfile.REGTYPE,
-                tarfile.AREGTYPE,
-            ):
-                raise ValueError(f"hard link {member.name!r} points to what is no file of the archive")
-            if not parts:
-                continue
-            member.name = "/".join(parts)
-            kinds[member.name] = member.type
-            member.uid = member.gid = 0
-            member.uname = member.gname = ""
-            member.mode &= 0o777
-            member.pax_headers = {}
-            content = given.extractfile(member) if member.isreg() else None
-            out.addfile(member, content)
-    return list(folders)
-
-
-def _sorted_archive(source: IO[bytes], target: IO[bytes]) -> None:
-    with (
-        tarfile.open(fileobj=source, errors="surrogateescape") as given,
-        tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as out,
-    ):
-        members = {member.name.removeprefix("./"): member for member in given}
-        for name in sorted(members, key=lambda name: name.encode("utf-8", "surrogateescape").split(b"/")):
-            member = members[name]
-            content = given.extractfile(member) if member.isreg() or member.islnk() else None
-            if member.islnk():  # a file of its own
-                there = members[member.linkname.removeprefix("./")]
-                member.type, member.size, member.linkname = tarfile.REGTYPE, there.size, ""
-                content = given.extractfile(there)
-            member.name, member.uid, member.gid, member.uname, member.gname = name, 0, 0, "", ""
-            out.addfile(member, content)

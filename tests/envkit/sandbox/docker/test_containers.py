@@ -95,6 +95,32 @@ async def test_an_image_is_built_once_and_anew_when_its_folder_changes(base, ope
         await made.images.get(None, open_folder / "nowhere")
 
 
+async def test_a_volume_that_an_image_declares_is_bounded(base, open_folder):
+    (open_folder / "Dockerfile").write_text(
+        f'FROM {base}\nRUN mkdir /data && echo kept > /data/f\nVOLUME /data\nENTRYPOINT ["false"]\n'
+    )
+    made = DockerProvider(pull="never", build_network="none")
+    async with made.create(SandboxSpec(**SMALL, build=open_folder)) as sandbox:
+        shown = await sandbox.exec(["sh", "-c", "cat /data/f; df -k /data | tail -1 | awk '{print $2}'"])
+        assert shown.stdout.split() == [b"kept", b"4096"]
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 0.6])
+async def test_a_start_that_is_cancelled_leaves_no_container(provider, after_s):
+    run = f"cancelled-{after_s}-{os.getpid()}"
+    sandbox = provider.create(SandboxSpec(**SMALL, labels={"run": run}))
+    task = asyncio.create_task(sandbox.start())
+    await asyncio.sleep(after_s)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await sandbox.stop()
+    for _ in range(100):
+        if not containers(provider, run):
+            break
+        await asyncio.sleep(0.05)
+    assert containers(provider, run) == []
+
+
 async def test_an_image_that_is_not_there_says_so(provider):
     made = DockerProvider(image="envkit/no-such-image:x", pull="never")
     with pytest.raises(CapabilityError, match="no-such-image"):

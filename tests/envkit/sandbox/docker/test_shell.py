@@ -126,10 +126,10 @@ async def test_death_in_busybox(plain):
 
 
 def test_what_comes_out_is_sorted_and_hard_links_are_files() -> None:
-    from envkit.sandbox.docker_shell import _sorted_archive
+    from envkit.sandbox.docker_archive import sorted_archive
 
     out = io.BytesIO()
     given = tar_of(("./b", b"x"), ("./a", b"", {"type": tarfile.LNKTYPE, "linkname": "./b"}))
-    _sorted_archive(io.BytesIO(given), out)
+    sorted_archive(io.BytesIO(given), out)
     with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as tar:
         assert [(m.name, tar.extractfile(m).read()) for m in tar] == [("a", b"x"), ("b", b"x")]
