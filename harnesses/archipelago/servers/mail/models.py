@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -50,16 +50,27 @@ _FILES = "Paths of files to attach; each must exist"
 _FORMAT = "`plain` or `html`"
 
 
-class ListMails(Arguments):
+#: What the fields of a message are called elsewhere, and the ids of one tool in another.
+_ALSO = {
+    "to": "to_email", "from": "from_email", "recipient": "to_email", "recipients": "to_email", "message": "body",
+    "mail_id": "original_mail_id", "original_mail_id": "mail_id", "message_id": "mail_id",
+}  # fmt: skip
+
+
+class _MailModel(Arguments):
+    also: ClassVar[Mapping[str, str]] = _ALSO
+
+
+class ListMails(_MailModel):
     limit: Limit = Field(default=50, description="How many messages, 1 to 100")
     offset: int = Field(default=0, ge=0, description="How many of the newest to leave out")
 
 
-class ReadMail(Arguments):
+class ReadMail(_MailModel):
     mail_id: str = Field(description="The Message-ID, as list and search show it")
 
 
-class SearchMail(Arguments):
+class SearchMail(_MailModel):
     from_email: str | None = Field(default=None, description="Part of the sender's address or name, in any case")
     to_email: str | None = Field(
         default=None, description="Part of the address or name of a recipient (To, Cc or Bcc), in any case"
@@ -77,7 +88,11 @@ class SearchMail(Arguments):
     limit: Limit = Field(default=50, description="How many messages, 1 to 100; the newest come first")
 
 
-class SendMail(Arguments):
+class SendMail(_MailModel):
+    @classmethod
+    def meant(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"from_email": "", **super().meant(given)}  # who sends is clear
+
     from_email: str = Field(description="Your own address; empty: that of the mailbox's owner")
     to_email: Addresses = Field(description=_TO)
     subject: str = Field(description="The subject, at most 998 characters, one line")
@@ -93,14 +108,14 @@ class SendMail(Arguments):
     )
 
 
-class ReplyMail(Arguments):
+class ReplyMail(_MailModel):
     original_mail_id: str = Field(description="The Message-ID of the message to answer")
     body: str = Field(description="Your text; the original is quoted below it")
     attachments: Texts | None = Field(default=None, description=_FILES)
     body_format: BodyFormat = Field(default="plain", description=_FORMAT)
 
 
-class ForwardMail(Arguments):
+class ForwardMail(_MailModel):
     original_mail_id: str = Field(description="The Message-ID of the message to forward; its attachments go along")
     to_email: Addresses = Field(description=_TO)
     body: str | None = Field(default=None, description="Your text above the forwarded message")
@@ -110,7 +125,7 @@ class ForwardMail(Arguments):
     body_format: BodyFormat = Field(default="plain", description=_FORMAT)
 
 
-class MailRequest(Arguments):
+class MailRequest(_MailModel):
     """Every field of every action of the meta tool."""
 
     action: Literal["help", "send", "read", "list", "search", "reply", "reply_all", "forward"] = Field(

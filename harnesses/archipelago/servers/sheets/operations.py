@@ -60,6 +60,8 @@ class _Step(Arguments):
 class SetCell(_Step):
     """Sets the value or formula of one cell; its look stays."""
 
+    also: ClassVar[Mapping[str, str]] = {**_Step.also, "formula": "value", "text": "value"}
+
     type: Literal["set_cell"]
     sheet: SheetName | None = Field(
         None, description="Name of the sheet; left out: the sheet shown when the file opens."

@@ -30,6 +30,8 @@ Scalar = str | int | float | bool | None
 #: Excel's limit for the text of a cell.
 MAX_TEXT = 32_767
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?)?Z?$")
+#: A number written in the one way that loses nothing when it is read as one.
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,12})?$", re.ASCII)
 _NUMERIC = re.compile(r"\s*[-+(]?[$€£¥]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?\s*[%)]?\s*$")
 
 
@@ -61,6 +63,11 @@ def moment_of(text: str) -> tuple[dt.datetime, str] | None:
     return moment, "yyyy-mm-dd hh:mm:ss" if match[6] else "yyyy-mm-dd hh:mm"
 
 
+def _holds_number(cell: Any) -> bool:
+    """Whether a cell holds a number, typed in or computed."""
+    return cell is not None and cell.get("t", "n") == "n" and cell.find(f"{MAIN}v") is not None
+
+
 def store(book: Book, entry: SheetEntry, at: Address, value: Scalar, *, quiet: bool = False) -> None:
     """Puts a value into a cell and notes it in the report.
 
@@ -80,6 +87,9 @@ def store(book: Book, entry: SheetEntry, at: Address, value: Scalar, *, quiet: b
         value = _header(book, entry, table, at, value, where)
     style = grid.style(at)
     code = book.format_of(style)
+    if isinstance(value, str) and code != "@" and not quiet and _PLAIN.match(value) and _holds_number(grid.cell(at)):
+        # A number in quotes in place of a number: whoever wants text there puts an apostrophe before it.
+        value = float(value) if "." in value else int(value)
     new: str
     if value is None or value == "":
         grid.clear(at)

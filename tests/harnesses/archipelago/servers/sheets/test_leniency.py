@@ -100,3 +100,27 @@ def test_names_of_choices_may_be_spelt_otherwise(call: Callable[..., Outcome]) -
             "operator": "greater_than", "formula": 6, "fill_color": "FFFF00"}  # fmt: skip
     made = call("edit", operations=[rule])
     assert not made.error, made.text
+
+
+@pytest.mark.parametrize(
+    ("cell", "given", "kept"),
+    [
+        ("B7", "26.10", 26.1),
+        ("B7", "-3", -3),
+        ("B7", "007", "007"),
+        ("B7", "'26.10", "'26.10"),
+        ("A5", "26.10", "26.10"),
+    ],
+)
+def test_digits_in_quotes_replace_a_number_by_a_number(
+    call: Callable[..., Outcome], desk: Any, cell: str, given: str, kept: Any
+) -> None:
+    made = call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": cell, "value": given}])
+    assert not made.error, made.text
+    assert desk.value("a.xlsx", "Months", cell) == kept
+
+
+def test_a_formula_may_be_called_so(call: Callable[..., Outcome], desk: Any) -> None:
+    made = call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": "B8", "formula": "=SUM(B5:B7)"}])
+    assert not made.error, made.text
+    assert desk.value("a.xlsx", "Months", "B8") == 21
