@@ -11,10 +11,13 @@ from envkit.proxy.dialect import (
     AnyMessage,
     BadRequest,
     ModelRequest,
+    content_of,
     finish_of,
+    list_of,
     name_of,
     number_of,
     require,
+    schema_of,
     sse,
     text_of,
     usage_of,
@@ -51,7 +54,7 @@ class AnthropicDialect:
             out.extend(self._messages(message, f"messages[{number}]"))
         return ModelRequest(
             messages=tuple(out),
-            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(body.get("tools") or ())),
+            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(list_of(body, "tools"))),
             stream=body.get("stream") is True,
             model=str(body.get("model") or "envkit"),
             max_tokens=number_of(body, "max_tokens"),
@@ -81,16 +84,22 @@ class AnthropicDialect:
                 said.append(block)
                 continue
             if said:
-                yield Message(role="user", content=text_of(said, where))
+                yield self._said(said, where)
                 said = []
+            text, images = content_of(block.get("content"), f"{where}.tool_result")
             yield Message(
                 role="tool",
-                content=text_of(block.get("content"), f"{where}.tool_result"),
+                content=text,
                 tool_call_id=str(block.get("tool_use_id")),
                 is_error=block.get("is_error") is True,
+                images=images,
             )
         if said:
-            yield Message(role="user", content=text_of(said, where))
+            yield self._said(said, where)
+
+    def _said(self, blocks: list[Any], where: str) -> Message:
+        text, images = content_of(blocks, where)
+        return Message(role="user", content=text, images=images)
 
     def _assistant(self, blocks: list[Any], where: str) -> AssistantMessage:
         texts, calls, reasoning = [], [], []
@@ -117,7 +126,9 @@ class AnthropicDialect:
         if tool.get("type") not in (None, "custom") or not isinstance(tool.get("input_schema"), Mapping):
             raise BadRequest(f"{where}: a tool that the provider itself runs ({tool.get('type')!r}) is not served")
         return ToolSpec(
-            name=tool["name"], description=str(tool.get("description") or ""), parameters=dict(tool["input_schema"])
+            name=tool["name"],
+            description=str(tool.get("description") or ""),
+            parameters=schema_of(tool["input_schema"], where),
         )
 
     def _blocks(self, reply: AssistantMessage) -> list[dict[str, Any]]:

@@ -11,12 +11,14 @@ from envkit.proxy.dialect import (
     AnyMessage,
     BadRequest,
     ModelRequest,
+    content_of,
     finish_of,
+    list_of,
     name_of,
     number_of,
     require,
+    schema_of,
     sse,
-    text_of,
     usage_of,
 )
 
@@ -39,7 +41,7 @@ class ChatDialect:
         options = body.get("stream_options")
         return ModelRequest(
             messages=tuple(self._message(m, f"messages[{n}]") for n, m in enumerate(messages)),
-            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(body.get("tools") or ())),
+            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(list_of(body, "tools"))),
             stream=body.get("stream") is True,
             model=str(body.get("model") or "envkit"),
             max_tokens=number_of(body, "max_completion_tokens", "max_tokens"),
@@ -50,17 +52,19 @@ class ChatDialect:
         if not isinstance(message, Mapping):
             raise BadRequest(f"{where}: expected an object, found {type(message).__name__}")
         role = message.get("role")
-        text = text_of(message.get("content"), f"{where}.content")
+        text, images = content_of(message.get("content"), f"{where}.content")
         if role in ("system", "developer"):
-            return Message(role="system", content=text)
+            return Message(role="system", content=text, images=images)
         if role == "user":
-            return Message(role="user", content=text)
+            return Message(role="user", content=text, images=images)
         if role == "tool":
             call_id = message.get("tool_call_id")
-            return Message(role="tool", content=text, tool_call_id=None if call_id is None else str(call_id))
+            return Message(
+                role="tool", content=text, tool_call_id=None if call_id is None else str(call_id), images=images
+            )
         if role == "assistant":
             calls = []
-            for number, call in enumerate(message.get("tool_calls") or ()):
+            for number, call in enumerate(list_of(message, "tool_calls", f"{where}.")):
                 function = call.get("function") if isinstance(call, Mapping) else None
                 if not isinstance(function, Mapping):
                     raise BadRequest(f"{where}.tool_calls[{number}]: expected a function call")
@@ -82,11 +86,10 @@ class ChatDialect:
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise BadRequest(f"{where}: expected a tool of type function, found {tool!r:.200}")
-        parameters = function.get("parameters")
         return ToolSpec(
             name=function["name"],
             description=str(function.get("description") or ""),
-            parameters=dict(parameters) if isinstance(parameters, Mapping) else {"type": "object", "properties": {}},
+            parameters=schema_of(function.get("parameters"), where),
         )
 
     def answer(self, request: ModelRequest, reply: AssistantMessage, id: str) -> dict[str, Any]:

@@ -8,13 +8,31 @@ asked in a way we don't carry out; settings of sampling are the policy's and are
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec
+from envkit.messages import AssistantMessage, Image, Message, ToolCall, ToolSpec, sound
 
-__all__ = ["AnyMessage", "BadRequest", "Dialect", "ModelRequest", "finish_of", "sse", "text_of", "usage_of"]
+__all__ = [
+    "AnyMessage",
+    "BadRequest",
+    "Dialect",
+    "ModelRequest",
+    "content_of",
+    "finish_of",
+    "list_of",
+    "name_of",
+    "number_of",
+    "require",
+    "schema_of",
+    "sse",
+    "text_of",
+    "usage_of",
+]
+
+_DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 
 AnyMessage = Message | AssistantMessage
 
@@ -87,27 +105,81 @@ def text_of(content: Any, where: str, text_types: Sequence[str] = ("text", "inpu
     Raises:
         BadRequest: It is neither.
     """
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(_named(p, where, text_types) for p in _parts(content, where))
+
+
+def content_of(content: Any, where: str) -> tuple[str, tuple[Image, ...]]:
+    """The text of a message's content, and the images that it carries in itself. Others are named like other parts.
+
+    Raises:
+        BadRequest: It is neither a string nor a list of parts.
+    """
+    if not isinstance(content, list):
+        return text_of(content, where), ()
+    texts: list[str] = []
+    images: list[Image] = []
+    for part in _parts(content, where):
+        image = _image_of(part) if isinstance(part, Mapping) else None
+        if image is not None:
+            images.append(image)
+        else:
+            texts.append(_named(part, where))
+    return "\n".join(texts), tuple(images)
+
+
+def _parts(content: Any, where: str) -> list[Any]:
     if not isinstance(content, list):
         raise BadRequest(f"{where}: expected a string or a list of parts, found {type(content).__name__}")
-    out: list[str] = []
-    for part in content:
-        if isinstance(part, str):
-            out.append(part)
-        elif isinstance(part, Mapping):
-            kind = part.get("type")
-            if kind in text_types and isinstance(part.get("text"), str):
-                out.append(part["text"])
-            elif kind == "refusal":
-                out.append(str(part.get("refusal") or ""))
-            else:
-                out.append(f"[{kind or 'a part without a type'}: not shown to this model]")
-        else:
-            raise BadRequest(f"{where}: expected parts that are objects, found {type(part).__name__}")
-    return "\n".join(out) if len(out) > 1 else "".join(out)
+    return content
+
+
+def _named(part: Any, where: str, text_types: Sequence[str] = ("text", "input_text", "output_text")) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        raise BadRequest(f"{where}: expected parts that are objects, found {type(part).__name__}")
+    kind = part.get("type")
+    if kind in text_types and isinstance(part.get("text"), str):
+        return str(part["text"])
+    if kind == "refusal":
+        return str(part.get("refusal") or "")
+    return f"[{kind or 'a part without a type'}: not shown to this model]"
+
+
+def _image_of(part: Mapping[str, Any]) -> Image | None:
+    """The image in a part of any of the dialects, where its bytes are there and need not be fetched."""
+    kind, url = part.get("type"), part.get("image_url")
+    if kind == "image":
+        source = part.get("source")
+        if not isinstance(source, Mapping) or source.get("type") != "base64":
+            return None
+        url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+    elif kind == "image_url" and isinstance(url, Mapping):
+        url = url.get("url")
+    elif kind not in ("image_url", "input_image"):
+        return None
+    found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    return None if found is None else Image(mime=found[1].lower(), data=found[2])
+
+
+def list_of(body: Mapping[str, Any], key: str, where: str = "") -> list[Any]:
+    """A list that may be missing. Raises `BadRequest`."""
+    value = body.get(key)
+    if value is not None and not isinstance(value, list):
+        raise BadRequest(f"{where}{key}: expected a list, found {type(value).__name__}")
+    return value or []
+
+
+def schema_of(value: Any, where: str) -> dict[str, Any]:
+    """A tool's parameters; an empty object where there are none. Raises `BadRequest` for a schema without bottom."""
+    if not isinstance(value, Mapping):
+        return {"type": "object", "properties": {}}
+    try:
+        return dict(sound(dict(value)))
+    except ValueError as error:
+        raise BadRequest(f"{where}: the parameters are {error}") from error
 
 
 def finish_of(reply: AssistantMessage) -> str:

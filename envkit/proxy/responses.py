@@ -12,9 +12,12 @@ from envkit.proxy.dialect import (
     AnyMessage,
     BadRequest,
     ModelRequest,
+    content_of,
     finish_of,
+    list_of,
     name_of,
     number_of,
+    schema_of,
     sse,
     text_of,
     usage_of,
@@ -42,7 +45,7 @@ class ResponsesDialect:
         previous = body.get("previous_response_id")
         return ModelRequest(
             messages=tuple(messages),
-            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(body.get("tools") or ())),
+            tools=tuple(self._tool(t, f"tools[{n}]") for n, t in enumerate(list_of(body, "tools"))),
             stream=body.get("stream") is True,
             model=str(body.get("model") or "envkit"),
             max_tokens=number_of(body, "max_output_tokens"),
@@ -56,11 +59,11 @@ class ResponsesDialect:
         kind = item.get("type") or "message"
         if kind == "message":
             role = item.get("role")
-            text = text_of(item.get("content"), f"{where}.content")
+            text, images = content_of(item.get("content"), f"{where}.content")
             if role in ("system", "developer"):
-                out.append(Message(role="system", content=text))
+                out.append(Message(role="system", content=text, images=images))
             elif role == "user":
-                out.append(Message(role="user", content=text))
+                out.append(Message(role="user", content=text, images=images))
             elif role == "assistant":
                 self._join(out, AssistantMessage(text=text))
             else:
@@ -72,8 +75,8 @@ class ResponsesDialect:
             )
             self._join(out, AssistantMessage(tool_calls=(call,)))
         elif kind == "function_call_output":
-            output = text_of(item.get("output"), f"{where}.output")
-            out.append(Message(role="tool", content=output, tool_call_id=str(item.get("call_id"))))
+            output, images = content_of(item.get("output"), f"{where}.output")
+            out.append(Message(role="tool", content=output, tool_call_id=str(item.get("call_id")), images=images))
         elif kind == "reasoning":
             text = text_of(item.get("content") or item.get("summary") or "", where, _REASONING)
             self._join(out, AssistantMessage(reasoning=text or None))
@@ -95,11 +98,10 @@ class ResponsesDialect:
         if not isinstance(tool, Mapping) or tool.get("type") != "function" or not isinstance(tool.get("name"), str):
             kind = tool.get("type") if isinstance(tool, Mapping) else type(tool).__name__
             raise BadRequest(f"{where}: expected a tool of type function, found {kind!r}")
-        parameters = tool.get("parameters")
         return ToolSpec(
             name=tool["name"],
             description=str(tool.get("description") or ""),
-            parameters=dict(parameters) if isinstance(parameters, Mapping) else {"type": "object", "properties": {}},
+            parameters=schema_of(tool.get("parameters"), where),
         )
 
     def _items(self, reply: AssistantMessage, id: str) -> list[dict[str, Any]]:
