@@ -22,8 +22,14 @@ _REL = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _ITEM = re.compile(r'\s*+<si><t(?: xml:space="preserve")?+>([^<]*+)</t></si>')
 
 
-def read_workbook(data: bytes) -> Workbook:
-    """Reads an xlsx or xlsm file. Raises `Unreadable`."""
+def read_workbook(data: bytes, only: int | str | None = None) -> Workbook:
+    """Reads an xlsx or xlsm file. Raises `Unreadable`.
+
+    Args:
+        only: The place (from 0) or name of the one sheet whose contents are wanted. The others are listed and empty
+            then, unless it holds formulas, whose values may come from anywhere: then all are read. A sheet that is
+            not there leaves all empty.
+    """
     package = Package(data, "spreadsheetml")
     root = package.xml(package.main)
     relations = package.relations(package.main)
@@ -33,9 +39,21 @@ def read_workbook(data: bytes) -> Workbook:
     listed = list(root.iterfind(f"{_MAIN}sheets/{_MAIN}sheet"))
     names = _names(root, [e.get("name", "") for e in listed])
     sheets: list[Sheet] = []
-    for element in listed:
+    wanted = None if only is None else _place(only, [e.get("name", "") for e in listed])
+    first: Sheet | None = None
+    for number_of, element in sorted(enumerate(listed), key=lambda item: item[0] != wanted):
         kind, target = relations.get(element.get(f"{_REL}id", ""), ("", ""))
-        sheets.append(_sheet(package, kind.rsplit("/", 1)[-1], target, element, source, names))
+        kind = kind.rsplit("/", 1)[-1]
+        alone = only is not None and (first is None or all(c.formula is None for c in first.cells.values()))
+        if alone and number_of != wanted:
+            read = Sheet(element.get("name", ""), element.get("state", "visible"), {}, kind=kind or "lost")
+        else:
+            read = _sheet(package, kind, target, element, source, names)
+        if number_of == wanted:
+            first = read
+        sheets.append(read)
+    if first is not None and wanted:
+        sheets.insert(wanted, sheets.pop(0))
     if not sheets:
         raise Unreadable(Problem.CORRUPT, "the workbook has no sheets")
     protection = root.find(f"{_MAIN}workbookProtection")
@@ -52,6 +70,15 @@ def read_workbook(data: bytes) -> Workbook:
         macro_code={} if project is None else macro_sources(macros),
         links=_links(package),
     )
+
+
+def _place(only: int | str, names: list[str]) -> int:
+    """The place of the sheet that is wanted, -1 where there is none."""
+    if isinstance(only, int):
+        return only
+    folded = only.strip().casefold()
+    near = [i for i, name in enumerate(names) if name.strip().casefold() == folded]
+    return names.index(only) if only in names else near[0] if near else -1
 
 
 def _shared_strings(package: Package) -> list[str]:

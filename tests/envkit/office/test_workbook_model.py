@@ -208,3 +208,21 @@ def test_a_strict_workbook_is_recalculated() -> None:
     sheet = book.sheets[1]
     assert book.provenance(sheet, (7, 4)) == "recalculated"
     assert book.value(sheet, (7, 4)) == 13
+
+
+def test_one_sheet_alone_is_read_unless_it_holds_formulas() -> None:
+    out = io.BytesIO()
+    with xlsxwriter.Workbook(out) as book:
+        book.add_worksheet("Big").write("A1", 7)
+        book.add_worksheet("Plain").write("A1", "text")
+        book.add_worksheet("Sums").write_formula("A1", "=Big!A1*2", None, "")
+    data = out.getvalue()
+    for only in (1, "Plain", " plain"):
+        book = read_workbook(data, only)
+        assert [s.name for s in book.sheets] == ["Big", "Plain", "Sums"]
+        assert [len(s.cells) for s in book.sheets] == [0, 1, 0]
+    for only in (2, "Sums"):
+        book = read_workbook(data, only)
+        assert [len(s.cells) for s in book.sheets] == [1, 1, 1]
+        assert book.value(book.sheets[2], (1, 1)) == 14
+    assert [len(s.cells) for s in read_workbook(data, "none").sheets] == [0, 0, 0]

@@ -49,7 +49,7 @@ class _Condition:
 
 
 def filter_tab(arguments: FilterTab, context: Context) -> str:
-    book, note = opened(context, arguments.file_path)
+    book, note = opened(context, arguments.file_path, arguments.tab_index)
     sheet = tab_of(book, arguments.tab_index)
     if sheet.kind != "worksheet":
         raise ToolError(f"{sheet.name!r} is a {sheet.kind}, which has no rows to filter")

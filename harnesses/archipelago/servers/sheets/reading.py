@@ -44,8 +44,12 @@ _LEGACY = (".xls", ".xlsb", ".ods", ".xlt")
 LISTED = 15
 
 
-def opened(context: Context, file_path: str) -> tuple[Workbook, str]:
-    """A workbook of any kind that can be read, and what its kind leaves unsaid. Raises `ToolError`, `Unreadable`."""
+def opened(context: Context, file_path: str, only: int | str | None = None) -> tuple[Workbook, str]:
+    """A workbook of any kind that can be read, and what its kind leaves unsaid. Raises `ToolError`, `Unreadable`.
+
+    Args:
+        only: The one sheet that is wanted, by place or name; the others may be empty then.
+    """
     path = context.path(file_path, must_exist=True)
     suffix = path.suffix.lower()
     if path.is_file() and suffix in _TABLES:
@@ -54,13 +58,13 @@ def opened(context: Context, file_path: str) -> tuple[Workbook, str]:
         raise ToolError(f"{context.shown(path)} is no spreadsheet; read it with the tools for {suffix[1:]} files")
     if suffix in _LEGACY:
         if context.read(path).startswith(b"PK\x03\x04") and suffix == ".xls":
-            return context.parse(path, read_workbook), ""
+            return context.parse(path, lambda data: read_workbook(data, only)), ""
         from envkit.office.legacy import read_legacy_workbook
 
         book = context.parse(path, read_legacy_workbook)
         return book, f"formulas, comments, charts and looks of {suffix} files are not read, only values"
     try:
-        return context.parse(path, read_workbook), ""
+        return context.parse(path, lambda data: read_workbook(data, only)), ""
     except Unreadable as error:
         if error.problem is not Problem.UNSUPPORTED:
             raise
@@ -113,7 +117,7 @@ def asked_area(sheet: Sheet, cell_range: str | None) -> Area | None:
 
 
 def read_tab(arguments: ReadTab, context: Context) -> str:
-    book, note = opened(context, arguments.file_path)
+    book, note = opened(context, arguments.file_path, arguments.tab_index)
     sheet = tab_of(book, arguments.tab_index)
     title = f"{sheet.name!r} (tab {book.sheets.index(sheet)} of {len(book.sheets)})"
     if sheet.state != "visible":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from typing import Any
 
 from envkit.harnesses.archipelago.servers.app import ToolError
 from envkit.harnesses.archipelago.servers.sheets.book import Book, SheetEntry, TableEntry

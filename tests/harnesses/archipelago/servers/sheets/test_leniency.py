@@ -56,7 +56,9 @@ def test_a_tab_by_its_place_or_name(call: Callable[..., Outcome], which: dict[st
 @pytest.mark.parametrize("which", [{"tab_name": "Month"}, {"tab_index": "Month"}])
 def test_a_name_that_is_none_is_told_with_those_there_are(call: Callable[..., Outcome], which: dict[str, Any]) -> None:
     made = call("read_tab", **which)
-    assert made.error and "did you mean 'Months'" in made.text and "0 'Notes', 1 'Months'" in made.text
+    assert made.error
+    assert "did you mean 'Months'" in made.text
+    assert "0 'Notes', 1 'Months'" in made.text
 
 
 @pytest.mark.parametrize("index", [-1, 1.5, True, ""])
@@ -66,12 +68,14 @@ def test_what_is_no_place_is_refused(call: Callable[..., Outcome], index: Any) -
 
 def test_two_different_ways_to_name_the_tab_are_not_guessed_at(call: Callable[..., Outcome]) -> None:
     made = call("read_tab", tab_index=0, tab_name="Months")
-    assert made.error and "tab_name" in made.text
+    assert made.error
+    assert "tab_name" in made.text
 
 
 def test_individual_tools_and_operations_take_the_same(call: Callable[..., Outcome], desk: Any) -> None:
     made = call_tool(APP, "read_tab", {"path": "/a.xlsx", "sheet_name": "Months"}, desk.context)
-    assert not made.error and "2025-11" in made.text
+    assert not made.error
+    assert "2025-11" in made.text
     operation = {"type": "set_cell", "sheet_name": "Months", "cell": "B7", "value": 11}
     assert not call("edit", operations=[operation]).error
     assert desk.value("a.xlsx", "Months", "B7") == 11
@@ -91,7 +95,8 @@ def test_signs_are_operators_and_the_table_may_begin_below_a_title(
 
 def test_a_wrong_value_is_told_without_a_list_of_all_fields(call: Callable[..., Outcome]) -> None:
     made = call("read_tab", tab_index=1, max_rows="many")
-    assert made.error and "`max_rows` must be a whole number" in made.text
+    assert made.error
+    assert "`max_rows` must be a whole number" in made.text
     assert "chart_type" not in made.text
 
 

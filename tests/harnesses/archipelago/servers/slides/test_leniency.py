@@ -20,7 +20,8 @@ def test_plain_tables_and_contents(world: Context) -> None:
     made = call_tool(APP, "create_deck", {"directory": "/", "file_name": "a", "slides": SLIDES}, world)
     assert not made.error, made.text
     text = _read(world).text
-    assert "9.87" in text and "Take A" in text
+    assert "9.87" in text
+    assert "Take A" in text
 
 
 def test_either_name_of_an_index(world: Context) -> None:
@@ -35,7 +36,9 @@ def test_either_name_of_an_index(world: Context) -> None:
         made = call_tool(APP, tool, {"file_path": "/a.pptx", **more}, world)
         assert not made.error, made.text
     text = _read(world).text
-    assert "9.5" in text and "9.87" not in text and "Four" in text
+    assert "9.5" in text
+    assert "9.87" not in text
+    assert "Four" in text
 
 
 def test_add_slide_takes_its_fields_beside_the_action(world: Context) -> None:
@@ -52,7 +55,8 @@ def test_add_slide_takes_its_fields_beside_the_action(world: Context) -> None:
 
 def test_what_is_missing_is_still_said(world: Context) -> None:
     made: Any = call_meta(APP, "slides", {"action": "add_slide", "file_path": "/a.pptx", "title": "x"}, world)
-    assert made.error and "`index` is required" in made.text
+    assert made.error
+    assert "`index` is required" in made.text
 
 
 def _read(world: Context) -> Outcome:
