@@ -35,6 +35,8 @@ SOCKET = "/run/model.sock"
 
 _READY_S = 30.0
 _LAST_LINES_S = 5.0
+_FREE_CHORES = 4
+_RELAY_STARTS = 20
 _MAX_LINE = 64 << 20
 
 
@@ -85,12 +87,18 @@ class BlackBoxSession:
         self._proxy = ModelProxy(socket=socket)
         self._door = Door()
         self._relay: Process | None = None
+        self._relay_keeper: asyncio.Task[None] | None = None
         self._process: Process | None = None
         self._output: asyncio.Task[None] | None = None
         self._odd_lines: list[str] = []
         self._next: asyncio.Task[Observation] | None = None
         self._pending: Observation | None = None
         self._last: AssistantMessage | None = None  # the last reply to the program's main work
+        self._aside: AssistantMessage | None = None  # the last reply to a title or a summary
+        self._main = False  # whether the main thread was ever answered
+        self._has_tools = False
+        self._chores = 0
+        self._cut = False  # the last reply had no room left, and not in the main thread: the program can't go on
         self._state = "new"
 
     async def open(self) -> Observation:
@@ -101,7 +109,9 @@ class BlackBoxSession:
         self._context.deadline.check()
         await self._proxy.start()
         self._proxy.add(self._door)
-        url = f"http://127.0.0.1:{await self._start_relay()}"
+        port = await self._start_relay()
+        url = f"http://127.0.0.1:{port}"
+        self._relay_keeper = asyncio.create_task(self._keep_relay(port), name="model-relay")
         self._process = await self._program.start(self._sandbox, url, self._door.token)
         self._output = asyncio.create_task(self._read_output(self._process), name=f"{self._program.name}-output")
         first = await self._await_next(self._start_timeout_s)
@@ -122,36 +132,74 @@ class BlackBoxSession:
                 boundary=Boundary.POLICY,
             )
         asked, self._pending = self._pending, None
-        if _is_chore(asked):
-            self._count.tokens += message.usage.completion_tokens or 0
-            self._count.excuse(message.usage.waited_s)
-        else:
-            self._count.message(message)
-            if asked.thread == "main":
-                self._last = message
-            stop = StopReason.CONTEXT if message.finish == "context" else self._count.stop_before_calls()
-            if stop is not None:
-                return self._end(stop, None if message.tool_calls else message.text)
+        stop = self._counted(asked, message)
+        if stop is not None:
+            return self._end(stop, None if message.tool_calls else message.text)
         self._door.reply(message)
         left = self._count.working_left_s
         following = await self._await_next(left if left != float("inf") else None)
         if following is None:
-            return self._end(StopReason.WORKING_TIME, None)
+            return self._answered() or self._end(StopReason.WORKING_TIME, None)
         if isinstance(following, str):
             return self._finished(following)
-        if not _is_chore(following):
-            stop = self._count.stop_after_calls()
-            if stop is not None:
-                tools = [m for m in following.messages if isinstance(m, Message) and m.role == "tool"]
-                new = tools if following.kind is ObservationKind.APPEND else []
-                return self._end(stop, None, tuple(new))
-            following = self._with_notes(following, message)
-        return following
+        stop = self._count.stop_after_calls()
+        chore = self._is_chore(following)
+        if stop is not None and (not chore or self._last is not None):
+            # What still comes when the answer is given (a title) may be cut off; it is no turn at the task.
+            if chore and (answered := self._answered()):
+                return answered
+            tools = [m for m in following.messages if isinstance(m, Message) and m.role == "tool"]
+            new = tools if following.kind is ObservationKind.APPEND and following.thread == "main" else []
+            return self._end(stop, None, tuple(new))
+        return following if chore else self._with_notes(following, message)
+
+    def _counted(self, asked: Observation, message: AssistantMessage) -> StopReason | None:
+        """Counts an answer as the white-box harnesses do; the limit that it reached, if any, before any call in it is
+        carried out."""
+        self._cut = message.finish == "context" and asked.thread != "main"
+        if self._is_chore(asked):
+            self._chores += 1
+            self._count.aside(message)
+            self._aside = message
+            return None
+        self._count.message(message)
+        if asked.thread != "main":
+            if not self._main:
+                self._last = message  # an agent whose work looked like something else
+            return self._count.stop_before_calls()
+        self._main = True
+        self._last = message
+        if asked.tools is not None:
+            self._has_tools = bool(asked.tools)
+        if message.finish == "context":
+            return StopReason.CONTEXT
+        if message.finish == "length" and all(call.arguments is None for call in message.tool_calls):
+            return StopReason.TURN_LENGTH
+        if self._answered_now:
+            return None
+        return self._count.stop_before_calls()
+
+    @property
+    def _answered_now(self) -> bool:
+        """Whether the last answer is the final one. Without tools only the program knows."""
+        return self._has_tools and self._last is not None and not self._last.tool_calls
+
+    def _answered(self) -> End | None:
+        return self._end(StopReason.ANSWERED, self._last.text) if self._answered_now and self._last else None
+
+    def _is_chore(self, observation: Observation) -> bool:
+        """A title or a summary: a side thread's first request, with no tools. They are free as long as they are as
+        rare as such things are: what runs inside holds the key too, and may ask the model whatever it likes."""
+        free = self._count.turns + _FREE_CHORES
+        return observation.kind is ObservationKind.SIDE and not observation.tools and self._chores < free
 
     async def close(self) -> None:
         """Ends the program, the relay and the proxy. Idempotent; bounded."""
         self._state = "closed"
         self._door.close("the trial is over")
+        if self._relay_keeper is not None:
+            self._relay_keeper.cancel()
+            await asyncio.gather(self._relay_keeper, return_exceptions=True)
         for process in (self._process, self._relay):
             if process is not None:
                 with contextlib.suppress(EnvkitError, OSError):
@@ -217,31 +265,51 @@ class BlackBoxSession:
         else:
             self._odd_lines = [*self._odd_lines[-19:], line[:500].decode("utf-8", "replace")]
 
-    async def _start_relay(self) -> int:
+    async def _start_relay(self, port: int = 0) -> int:
         deadline = self._context.deadline.within(_READY_S, "the start of the model relay")
-        self._relay = await self._sandbox.spawn(["python3", "-S", "-c", SOURCE, SOCKET])
+        self._relay = relay = await self._sandbox.spawn(["python3", "-S", "-c", SOURCE, SOCKET, str(port)])
         line = b""
         while not line.endswith(b"\n"):
-            block = await deadline.wait(self._relay.read(64))
+            block = await deadline.wait(relay.read(64))
             if not block:
                 raise self._fault(
                     "could not be given a model: the relay inside the sandbox ended: "
-                    + self._relay.stderr_tail.decode("utf-8", "replace")[-1000:]
+                    + relay.stderr_tail.decode("utf-8", "replace")[-1000:]
                 )
             line += block
         return int(line)
+
+    async def _keep_relay(self, port: int) -> None:
+        """What the model runs inside may end the relay; the program's retry finds a new one at the same port."""
+        for _ in range(_RELAY_STARTS):
+            relay = self._relay
+            assert relay is not None
+            try:
+                while await relay.read(1 << 16):
+                    pass
+                await self._start_relay(port)
+            except (EnvkitError, OSError) as error:
+                self._odd_lines = [*self._odd_lines[-19:], str(error)[:500]]
+                return
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
     def _finished(self, how: str) -> End:
         trouble = self._program.trouble()
+        last = self._last or self._aside
+        if trouble is None and how == "it ended with status 0" and last is not None and not last.tool_calls:
+            return self._end(StopReason.ANSWERED, last.text)
+        if self._cut and "signal" not in how:
+            return self._end(StopReason.CONTEXT, None)  # a summary or a sub-agent had no room: a limit, not a fault
+        doing = ""
+        if self._last is not None and self._last.tool_calls:
+            calls = "; ".join(f"{c.name} {c.arguments_text[:300]}" for c in self._last.tool_calls[:4])
+            doing = f" (while it carried out {calls})"
         if trouble is not None:
-            raise self._fault(f"reported an error: {trouble} ({how})")
+            raise self._fault(f"reported an error: {trouble} ({how}){doing}")
         if how != "it ended with status 0":
-            raise self._fault(how)
-        if self._last is None or self._last.tool_calls:
-            raise self._fault(f"stopped in the middle of its work: {how}, but its last answer asked for calls")
-        return self._end(StopReason.ANSWERED, self._last.text)
+            raise self._fault(how + doing)
+        raise self._fault(f"stopped in the middle of its work: {how}, but its last answer asked for calls{doing}")
 
     def _end(self, stop: StopReason, answer: str | None, messages: tuple[Message, ...] = ()) -> End:
         self._state = "over"
@@ -270,8 +338,3 @@ class BlackBoxSession:
             return observation
         told = last.model_copy(update={"content": "\n\n".join([last.content, *notes])})
         return observation.model_copy(update={"messages": (*observation.messages[:-1], told)})
-
-
-def _is_chore(observation: Observation) -> bool:
-    """A title or a summary: a side thread's first request, with no tools."""
-    return observation.kind is ObservationKind.SIDE and not observation.tools

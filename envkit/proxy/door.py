@@ -2,7 +2,9 @@
 
 Exactly one request is before the session at a time; others wait in order of arrival. Each is answered once: a client
 that lost the answer and asks again gets the same one, and a client that simply asks the same thing twice gets two
-samples. When the session ends, whatever still waits is refused in plain words.
+samples. When the session ends, whatever still waits is refused in plain words. What a door keeps is bounded, whatever
+an agent asks: how many requests wait and how large they are, the answers kept for retries, the conversations that a
+later request may go on from (they share their messages).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import hashlib
 import secrets
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from envkit.messages import AssistantMessage, Observation
 from envkit.proxy.dialect import AnyMessage, BadRequest, ModelRequest
@@ -21,6 +23,11 @@ __all__ = ["Closed", "Door", "Exchange"]
 
 #: Answers kept for clients that lost them.
 _KEPT = 32
+#: Answers that a request may go on from by their id.
+_GOING_ON = 256
+#: Requests that may wait, and their bodies' bytes together; agents in earnest have a handful.
+_MAX_WAITING = 64
+_MAX_WAITING_BYTES = 64 << 20
 
 
 class Closed(Exception):
@@ -38,6 +45,7 @@ class Exchange:
         waiting: Clients that are connected and wait for this answer.
         seen: At least one client has waited for it.
         delivered: A client got the whole answer.
+        size: Bytes of the body, which count while the request waits.
     """
 
     id: str
@@ -49,6 +57,7 @@ class Exchange:
     waiting: int = 0
     seen: bool = False
     delivered: bool = False
+    size: int = 0
 
 
 class Door:
@@ -64,7 +73,7 @@ class Door:
         self._queue: deque[Exchange] = deque()
         self._arrived = asyncio.Event()
         self._current: tuple[Exchange, str] | None = None
-        self._recent: deque[Exchange] = deque(maxlen=_KEPT)
+        self._recent: list[Exchange] = []  # those that wait, and the last few that were answered
         self._answers: dict[str, tuple[AnyMessage, ...]] = {}
         self._closed: str | None = None
 
@@ -81,7 +90,7 @@ class Door:
 
         Raises:
             Closed: The trial is over.
-            BadRequest: It goes on from an answer that was never given.
+            BadRequest: It goes on from an answer that was never given (or very long ago), or too many wait already.
         """
         if self._closed is not None:
             raise Closed(self._closed)
@@ -94,24 +103,35 @@ class Door:
             if before is None:
                 raise BadRequest(f"previous_response_id: no answer {request.previous!r} was given in this trial", 404)
             request = _going_on(request, before)
-        exchange = Exchange(secrets.token_hex(12), dialect, request, key, retry_key)
+        self._make_room(len(body))
+        exchange = Exchange(secrets.token_hex(12), dialect, request, key, retry_key, size=len(body))
         self._recent.append(exchange)
         self._queue.append(exchange)
         self._arrived.set()
         return exchange
 
     def _known(self, key: bytes, retry: bool, retry_key: str | None) -> Exchange | None:
-        for exchange in reversed(self._recent):
+        same = [e for e in reversed(self._recent) if e.key == key]
+        for exchange in same:
             if retry_key is not None and exchange.retry_key == retry_key:
                 return exchange
-            if exchange.key != key:
-                continue
-            if retry:
-                return exchange
+        for exchange in same:
             # Nobody got its answer, and nobody waits for it any more: this is the client that lost it.
-            if not exchange.delivered and not exchange.waiting:
+            if exchange.seen and not exchange.delivered and not exchange.waiting:
                 return exchange
-        return None
+        return same[0] if retry and same else None
+
+    def _make_room(self, size: int) -> None:
+        if len(self._queue) >= _MAX_WAITING or sum(e.size for e in self._queue) + size > _MAX_WAITING_BYTES:
+            for exchange in [e for e in self._queue if _abandoned(e)]:
+                self._queue.remove(exchange)
+                self._recent.remove(exchange)
+        if len(self._queue) >= _MAX_WAITING or sum(e.size for e in self._queue) + size > _MAX_WAITING_BYTES:
+            raise BadRequest(
+                f"{len(self._queue)} requests of {sum(e.size for e in self._queue)} bytes wait already; at most "
+                f"{_MAX_WAITING} of {_MAX_WAITING_BYTES} bytes may: wait for an answer first",
+                429,
+            )
 
     # ---- the session's side ---------------------------------------------------------------------------------------
 
@@ -123,17 +143,20 @@ class Door:
         """
         if self._current is not None:
             raise RuntimeError("the pending request has not been answered; reply to it first")
-        while not self._queue:
-            if self._closed is not None:
-                raise Closed(self._closed)
-            self._arrived.clear()
-            await self._arrived.wait()
-        exchange = self._queue.popleft()
-        if exchange.seen and not exchange.waiting:
+        while True:
+            while not self._queue:
+                if self._closed is not None:
+                    raise Closed(self._closed)
+                self._arrived.clear()
+                await self._arrived.wait()
+            exchange = self._queue.popleft()
+            if not _abandoned(exchange):
+                break
             # Its client gave up before anybody looked at it: nothing is sampled for nobody.
             self._recent.remove(exchange)
-            return await self.next()
         observation = self._book.observe(exchange.request)
+        # The book has what the request said; its own copy of a long history would be one per request.
+        exchange.request = replace(exchange.request, messages=(), tools=())
         self._current = (exchange, observation.thread)
         return observation
 
@@ -154,9 +177,16 @@ class Door:
         exchange, thread = self._current
         self._current = None
         self._book.replied(thread, message)
-        self._answers[f"resp_{exchange.id}"] = (*exchange.request.messages, message)
+        if exchange.dialect == "responses":
+            self._answers[f"resp_{exchange.id}"] = self._book.history(thread)
+            while len(self._answers) > _GOING_ON:
+                del self._answers[next(iter(self._answers))]
         if not exchange.answer.done():
             exchange.answer.set_result(message)
+        # One whose client is still reading is not forgotten, or its retry would be another sample.
+        answered = [e for e in self._recent if e.answer.done() and not e.waiting]
+        for old in answered[:-_KEPT]:
+            self._recent.remove(old)
 
     def close(self, why: str) -> None:
         """Shuts the door: the pending request and all that wait are refused, as is what still comes. Idempotent."""
@@ -166,11 +196,17 @@ class Door:
         left = [*([self._current[0]] if self._current else []), *self._queue]
         self._current = None
         self._queue.clear()
+        self._recent.clear()
+        self._answers.clear()
         for exchange in left:
             if not exchange.answer.done():
                 exchange.answer.set_exception(Closed(why))
                 exchange.answer.exception()  # nobody may be waiting for it any more
         self._arrived.set()
+
+
+def _abandoned(exchange: Exchange) -> bool:
+    return exchange.seen and not exchange.waiting
 
 
 def _going_on(request: ModelRequest, before: tuple[AnyMessage, ...]) -> ModelRequest:
@@ -180,15 +216,7 @@ def _going_on(request: ModelRequest, before: tuple[AnyMessage, ...]) -> ModelReq
     if new and _is_system(new[0]):
         old = tuple(m for n, m in enumerate(before) if not (n == 0 and _is_system(m)))
         new, old = new[1:], (new[0], *old)
-    return ModelRequest(
-        messages=(*old, *new),
-        tools=request.tools,
-        stream=request.stream,
-        model=request.model,
-        max_tokens=request.max_tokens,
-        include_usage=request.include_usage,
-        previous=request.previous,
-    )
+    return replace(request, messages=(*old, *new))
 
 
 def _is_system(message: AnyMessage) -> bool:

@@ -1,7 +1,8 @@
 """A relay that runs inside a sandbox: agents speak HTTP over TCP, and the proxy listens on a unix socket.
 
-`SOURCE` is a program for `python3 -c`, standard library only: it listens on a free port of the loopback interface,
-prints that port and carries bytes between each connection and the socket that its argument names.
+`SOURCE` is a program for `python3 -c`, standard library only: it listens on a port of the loopback interface (its
+second argument; 0 for a free one), prints that port and carries bytes between each connection and the socket that its
+first argument names.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def serve(reader, writer):
     await asyncio.gather(*ways, return_exceptions=True)
 
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[2]))
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await server.serve_forever()

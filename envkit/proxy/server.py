@@ -2,7 +2,9 @@
 
 The credential that a request bears is the trial it belongs to. While the engine works, a streaming client gets
 keep-alive events and a plain one white space before its JSON, so that no timer on the way runs out. A client that goes
-away before it has its answer leaves the answer waiting for its retry.
+away before it has its answer leaves the answer waiting for its retry. What anybody who can connect may cost is bounded:
+connections, bodies that arrive at the same time, the time that one may take to arrive; a body is read for a valid
+credential only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -22,8 +25,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from envkit.messages import AssistantMessage
+from envkit.messages import AssistantMessage, sound
 from envkit.proxy.anthropic import AnthropicDialect
 from envkit.proxy.chat import ChatDialect
 from envkit.proxy.dialect import BadRequest, Dialect
@@ -34,7 +38,11 @@ __all__ = ["ModelProxy"]
 
 socket_type = socket.socket  # `socket` is also the name of an argument
 
-_MAX_BODY = 64 << 20
+_MAX_BODY = 32 << 20
+_MAX_ARRIVING = 96 << 20
+_ARRIVAL_S = 60.0
+_MAX_CONNECTIONS = 200
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _GRACE_S = 5.0
 
 
@@ -59,6 +67,7 @@ class ModelProxy:
         self._address = (host, port)
         self._keep_alive_s = keep_alive_s
         self._doors: dict[str, Door] = {}
+        self._arriving = 0
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._listener: socket_type | None = None
@@ -97,6 +106,7 @@ class ModelProxy:
             access_log=False,
             lifespan="off",
             ws="none",
+            http=_Connection,
             timeout_keep_alive=600,
             timeout_graceful_shutdown=int(_GRACE_S),
         )
@@ -171,12 +181,17 @@ class ModelProxy:
 
     async def _count(self, request: Request) -> Response:
         """An estimate (4 bytes a token): agents ask for it to plan, and only the policy knows the tokenizer."""
-        return JSONResponse({"input_tokens": (len(await request.body()) + 3) // 4})
+        try:
+            self._door(request)
+            return JSONResponse({"input_tokens": (len(await self._body(request)) + 3) // 4})
+        except BadRequest as error:
+            return JSONResponse(AnthropicDialect().error(error.status, str(error)), error.status)
 
     def _endpoint(self, dialect: Dialect) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
-                exchange = self._exchange(dialect, request, await _body(request))
+                door = self._door(request)
+                exchange = self._exchange(dialect, request, door, await self._body(request))
             except BadRequest as error:
                 return JSONResponse(dialect.error(error.status, str(error)), error.status)
             except Closed as closed:
@@ -187,12 +202,34 @@ class ModelProxy:
 
         return endpoint
 
-    def _exchange(self, dialect: Dialect, request: Request, body: bytes) -> Exchange:
+    def _door(self, request: Request) -> Door:
         door = self._doors.get(_credential(request))
         if door is None:
             raise BadRequest("the API key belongs to no trial; use the key that the harness was given", 401)
+        return door
+
+    async def _body(self, request: Request) -> bytes:
+        out = bytearray()
+        try:
+            async with asyncio.timeout(_ARRIVAL_S):
+                async for chunk in request.stream():
+                    out += chunk
+                    self._arriving += len(chunk)
+                    if len(out) > _MAX_BODY:
+                        raise BadRequest(f"the body is larger than {_MAX_BODY >> 20} MiB", 413)
+                    if self._arriving > _MAX_ARRIVING:
+                        raise BadRequest("too many large requests at once; wait for an answer first", 429)
+        except TimeoutError as error:
+            raise BadRequest(f"the body did not arrive within {_ARRIVAL_S:g} s", 408) from error
+        finally:
+            self._arriving -= len(out)
+        return bytes(out)
+
+    def _exchange(self, dialect: Dialect, request: Request, door: Door, body: bytes) -> Exchange:
         try:
             document = json.loads(body)
+            if _HALF.search(body):  # a text that the agent cut within a character: no tokenizer would take it
+                document = sound(document, 1000)
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"the body is not valid JSON: {error}") from error
         if not isinstance(document, dict):
@@ -206,9 +243,18 @@ class ModelProxy:
             dialect.name,
             parsed,
             body,
-            retry=count.isdigit() and int(count) > 0,
+            retry=count.isascii() and count.isdigit() and len(count) < 10 and int(count) > 0,
             retry_key=request.headers.get("idempotency-key"),
         )
+
+
+class _Connection(H11Protocol):
+    """One connection; those above the bound are cut off, so that nobody can use up the host's descriptors."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _MAX_CONNECTIONS:
+            transport.abort()
 
 
 def _credential(request: Request) -> str:
@@ -216,15 +262,6 @@ def _credential(request: Request) -> str:
     if bearer.lower().startswith("bearer "):
         return bearer[7:].strip()
     return request.headers.get("x-api-key", "") or request.headers.get("api-key", "")
-
-
-async def _body(request: Request) -> bytes:
-    out = bytearray()
-    async for chunk in request.stream():
-        out += chunk
-        if len(out) > _MAX_BODY:
-            raise BadRequest(f"the body is larger than {_MAX_BODY >> 20} MiB", 413)
-    return bytes(out)
 
 
 class _Answer(Response):
@@ -241,7 +278,7 @@ class _Answer(Response):
         exchange.waiting += 1
         exchange.seen = True
         gone = asyncio.create_task(_gone(receive))
-        body = asyncio.create_task(self._deliver(send))
+        body = asyncio.create_task(self._deliver(send, gone))
         try:
             await asyncio.wait({gone, body}, return_when=asyncio.FIRST_COMPLETED)
             if body.done() and not body.cancelled() and body.exception() is None and body.result():
@@ -252,8 +289,9 @@ class _Answer(Response):
                 task.cancel()
             await asyncio.gather(gone, body, return_exceptions=True)
 
-    async def _deliver(self, send: Send) -> bool:
-        """Sends everything; whether the client got an answer (and not an error)."""
+    async def _deliver(self, send: Send, gone: asyncio.Task[None]) -> bool:
+        """Sends everything; whether the client got an answer (and not an error). A server drops in silence what is
+        sent to one who has left: that client has no answer yet."""
         streaming = self.exchange.request.stream
         kind = b"text/event-stream" if streaming else b"application/json"
         headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
@@ -286,12 +324,14 @@ class _Answer(Response):
             if not started:
                 await start(200)
             document = self.dialect.answer(exchange.request, reply, exchange.id)
+            there = not gone.done()
             await put(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"), more=False)
-            return True
+            return there
         for event in self.dialect.events(exchange.request, reply, exchange.id):
             await put(event)
+        there = not gone.done()
         await put(b"", more=False)
-        return True
+        return there
 
     async def _refuse(self, closed: Closed, started: bool, start: Any, put: Any) -> None:
         document = json.dumps(self.dialect.error(403, str(closed))).encode()

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envkit.messages import AssistantMessage, Observation, ObservationKind, ToolCall, ToolSpec, Usage
+from envkit.messages import AssistantMessage, Observation, ObservationKind, ToolCall, ToolSpec, Usage, sound
 from envkit.tokens.prompt import PromptIds
 from envkit.tokens.render import AnyMessage, Refused, Rendered, Renderer
 from envkit.tokens.trace import Edge, FloatArray, IntArray, Node, Trace, TraceError
@@ -250,7 +250,7 @@ class Conversation:
         parsed = self.renderer.parse(sampled, turn.node.ids.tolist(), turn.tools)
         index = len(self.trace)
         calls = tuple(
-            c.model_copy(update={"id": f"call_{index}_{n}"}) if _OUR_CALL_ID.fullmatch(c.id) else c
+            _sound_call(c.model_copy(update={"id": f"call_{index}_{n}"}) if _OUR_CALL_ID.fullmatch(c.id) else c)
             for n, c in enumerate(parsed.tool_calls)
         )
         message = AssistantMessage(
@@ -329,7 +329,7 @@ def _key(message: AnyMessage) -> tuple[Any, ...]:
         return ("assistant", message.text, tuple(map(_call_key, message.tool_calls)))
     if message.role == "assistant":
         return ("assistant", message.content, ())
-    return (message.role, message.content)
+    return (message.role, message.plain)
 
 
 def _call_key(call: ToolCall) -> tuple[str, str]:
@@ -351,3 +351,18 @@ def _tools_digest(tools: Sequence[ToolSpec]) -> bytes:
 def _sound(text: str) -> str:
     """Text without lone surrogates (a JSON escape in a sampled call can make one), which no file could hold."""
     return text.encode("utf-8", "replace").decode("utf-8") if any("\ud800" <= c <= "\udfff" for c in text) else text
+
+
+def _sound_call(call: ToolCall) -> ToolCall:
+    """A sampled call that every record can hold: without lone surrogates, and unread where it has no bottom."""
+    texts: dict[str, Any] = {
+        "id": _sound(call.id),
+        "name": _sound(call.name),
+        "raw_arguments": None if call.raw_arguments is None else _sound(call.raw_arguments),
+        "error": None if call.error is None else _sound(call.error),
+    }
+    try:
+        texts["arguments"] = None if call.arguments is None else sound(call.arguments)
+    except ValueError as error:
+        texts |= {"arguments": None, "error": f"arguments are {error}"}
+    return ToolCall(**texts)

@@ -86,13 +86,14 @@ class OpenCodeProgram:
         }
 
     def said(self, event: Mapping[str, Any]) -> None:
-        kind = str(event.get("type"))
-        self.events[kind] = self.events.get(kind, 0) + 1
+        kind = str(event.get("type"))[:40]
+        if kind in self.events or len(self.events) < 100:  # what runs inside can write to its output too
+            self.events[kind] = self.events.get(kind, 0) + 1
         if kind == "error":
             error = event.get("error")
             data = error.get("data") if isinstance(error, Mapping) else None
             message = data.get("message") if isinstance(data, Mapping) else None
-            self._errors.append(str(message or json.dumps(error, ensure_ascii=False))[:2000])
+            self._errors = [*self._errors[-2:], str(message or json.dumps(error, ensure_ascii=False))[:2000]]
 
     def trouble(self) -> str | None:
-        return "; ".join(self._errors[-3:]) or None
+        return "; ".join(self._errors) or None
