@@ -18,6 +18,7 @@ from envkit.sandbox.base import Capabilities, ProviderReport, SandboxSpec
 from envkit.sandbox.docker_daemon import Daemon, NotThere
 from envkit.sandbox.docker_image import OFFICE, Image, Images
 from envkit.sandbox.docker_sandbox import DockerSandbox
+from envkit.sandbox.local import _check_socket
 
 __all__ = ["DockerProvider", "DockerSandbox"]
 
@@ -105,6 +106,10 @@ class DockerProvider:
                 f"sockets of this machine can't be offered to containers of the daemon at {self.daemon.endpoint}; use "
                 "a daemon of this machine (unix://), or sandbox='local'"
             )
+        for outside in spec.sockets.values():
+            _check_socket(outside, dropped=False)
+            if self.user.partition(":")[0] != "0" and os.path.exists(outside) and not os.stat(outside).st_mode & 0o002:
+                raise UserError(f"user {self.user} of the container may not connect to {outside}; chmod it to 0666")
         if spec.network == "allowlist" and not self.daemon.local:
             raise CapabilityError(
                 "an allowlist needs the proxy's socket inside, which the daemon at "

@@ -163,6 +163,16 @@ async def test_a_host_service_is_reachable_through_its_socket(provider, open_fol
     server.socket.close()
 
 
+def test_a_socket_that_could_not_work_is_refused_with_the_reason(provider, open_folder):
+    server = Echo(open_folder / "closed.sock")
+    (open_folder / "closed.sock").chmod(0o600)
+    with pytest.raises(UserError, match="0666"):
+        provider.check(SandboxSpec(sockets={"/run/s": str(open_folder / "closed.sock")}))
+    with pytest.raises(UserError, match="neither does its folder"):
+        provider.check(SandboxSpec(sockets={"/run/s": str(open_folder / "no" / "later.sock")}))
+    server.socket.close()
+
+
 async def relay_to(unix: str) -> asyncio.Server:
     """A TCP port that leads to the daemon: as far as the provider can tell, another machine."""
 
