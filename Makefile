@@ -40,11 +40,17 @@ quickstart: install
 	$(BIN)/envkit doctor
 	$(BIN)/envkit eval 'office/*' --harness opencode --policy oracle --policy noop --out runs/quickstart
 
+# A process per core, each with whole files of tests.
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile
+#: Slow tests that mind no neighbour; the others (kills, deadlines, limits) run one by one.
+PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office
+
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: install
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8 $(PATIENT)
+	$(BIN)/python -m pytest -m slow $(PATIENT:%=--ignore=%)
 
 # Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
 test-docker: install
