@@ -247,6 +247,9 @@ def _line(problem: Any, model: type[BaseModel], value: Mapping[str, Any], shown:
         allowed = _quoted(str(context.get("expected", "")))
         hint = did_you_mean(str(problem.get("input")), allowed) if allowed else ""
         return f"{place} must be {context.get('expected')}, found {found}{hint}"
+    if kind == "too_short":
+        least = context.get("min_length", 1)
+        return f"{place} needs at least {'one item' if least == 1 else f'{least} items'}, found {found}"
     words = _EXPECTED.get(kind)
     if words is not None:
         return f"{place} must be {words}, found {found}"

@@ -44,6 +44,10 @@ _LEGACY = (".xls", ".xlsb", ".ods", ".xlt")
 LISTED = 15
 
 
+#: The place of no tab: all are listed, none is read.
+_NO_TAB = -1
+
+
 def opened(context: Context, file_path: str, only: int | str | None = None) -> tuple[Workbook, str]:
     """A workbook of any kind that can be read, and what its kind leaves unsaid. Raises `ToolError`, `Unreadable`.
 
@@ -321,10 +325,19 @@ def _charts(sheet: Sheet) -> list[str]:
 
 def list_tabs_in_spreadsheet(arguments: ListTabs, context: Context) -> str:
     path = context.path(arguments.file_path, must_exist=True)
-    book, note = opened(context, arguments.file_path)
+    whole = True
+    try:
+        book, note = opened(context, arguments.file_path)
+    except Unreadable as error:
+        if error.problem is not Problem.TOO_BIG:
+            raise
+        # The tabs can be read one by one still.
+        book, note = opened(context, arguments.file_path, _NO_TAB)
+        whole, note = False, "there are too many cells to tell more; each tab is read by itself"
     lines = [f"{context.shown(path)}: {len(book.sheets)} tabs, counted from 0"]
     for index, sheet in enumerate(book.sheets):
-        lines.append(f"{index}\t{sheet.name!r}\t{_about(sheet)}")
+        about = _about(sheet) if whole else sheet.state if sheet.state != "visible" else sheet.kind
+        lines.append(f"{index}\t{sheet.name!r}\t{about}")
         lines += [f"\t{line}" for line in _hung(sheet)]
     names = [name for name in book.all_names if not name.hidden]
     if names:

@@ -4,6 +4,7 @@ title. All of it through the declared tools, as the server calls them."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from envkit.harnesses.archipelago.servers.calling import call_meta, call_tool
 from envkit.harnesses.archipelago.servers.results import Outcome
 from envkit.harnesses.archipelago.servers.sheets import APP
+from envkit.office.workbook.cells import Source
 
 
 @pytest.fixture
@@ -129,3 +131,22 @@ def test_a_formula_may_be_called_so(call: Callable[..., Outcome], desk: Any) -> 
     made = call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": "B8", "formula": "=SUM(B5:B7)"}])
     assert not made.error, made.text
     assert desk.value("a.xlsx", "Months", "B8") == 21
+
+
+def test_an_empty_list_is_told_in_plain_words(call: Callable[..., Outcome]) -> None:
+    made = call("edit", operations=[])
+    assert made.error
+    assert "`operations` needs at least one item" in made.text
+
+
+def test_the_tabs_of_a_workbook_that_is_too_big_are_listed_and_read_one_by_one(
+    call: Callable[..., Outcome], desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envkit.office.workbook.read.Source", partial(Source, budget=9))
+    made = call("list_tabs")
+    assert not made.error, made.text
+    assert "0\\t'Notes'" in made.text
+    assert "1\\t'Months'" in made.text
+    assert "each tab is read by itself" in made.text
+    assert not call("read_tab", tab_index=0).error
+    assert "too big" in call("read_tab", tab_index=1).text
