@@ -150,3 +150,10 @@ def test_the_tabs_of_a_workbook_that_is_too_big_are_listed_and_read_one_by_one(
     assert "each tab is read by itself" in made.text
     assert not call("read_tab", tab_index=0).error
     assert "too big" in call("read_tab", tab_index=1).text
+
+
+def test_nothing_is_left_beside_the_workbook(call: Callable[..., Outcome], desk: Any) -> None:
+    for value in (1, "=B5*2", "=NOSUCH(", {"x": 1}):
+        call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": "C5", "value": value}])
+        call("read_tab", tab_index=1)
+    assert [path.name for path in desk.root.rglob("*")] == ["a.xlsx"]
