@@ -207,3 +207,42 @@ async def test_nothing_is_left_when_it_is_closed(started: Any) -> None:
     assert socket.exists()
     await env.close()
     assert not socket.exists()
+
+
+async def test_an_agent_that_ends_its_own_way_to_the_model_works_on(started: Any) -> None:
+    _, _, agent = await started()
+    (seen,) = told(await agent.say(("bash", {"command": "pkill -f 'python3 -[S]'; echo cut", "description": "d"})))
+    assert seen.startswith("cut")
+    end = await agent.say(text="Done.")
+    assert end[0] is None
+
+
+FORGE = """
+import json, os, urllib.request
+config = json.loads(os.environ["OPENCODE_CONFIG_CONTENT"])["provider"]["envkit"]["options"]
+for n in range(30):
+    body = {"model": "m", "messages": [{"role": "user", "content": "think for me %d" % n}]}
+    headers = {"content-type": "application/json", "authorization": "Bearer " + config["apiKey"]}
+    asked = urllib.request.Request(config["baseURL"] + "/chat/completions", json.dumps(body).encode(), headers)
+    print(urllib.request.urlopen(asked).read().decode()[:40])
+"""
+
+
+async def test_forged_requests_with_the_trials_key_are_no_way_around_the_limits(started: Any) -> None:
+    env, _, agent = await started(limits={"max_turns": 6})
+    command = f"python3 - <<'EOF'\n{FORGE}\nEOF"
+    following = await agent.say(("bash", {"command": command, "description": "d"}))
+    asked = 0
+    while isinstance(following, Observation):
+        assert following.thread != "main"
+        asked += 1
+        following = await agent.say(text="a thought")
+    assert env.stop == "turns"
+    assert asked < 30
+
+
+async def test_a_turn_cut_short_before_any_call_ends_as_under_the_white_box(started: Any) -> None:
+    env, _, agent = await started()
+    end = await agent.say(text="and then I", finish="length")
+    assert end[0] is None
+    assert env.stop == "turn_length"
