@@ -122,6 +122,7 @@ class AsyncEnv:
         self.verdict: Verdict | None = None
         self.messages: list[Message | AssistantMessage] = []
         self.observation: Observation | None = None
+        self._sides: set[str] = set()  # the session's threads that are not the main conversation
         self.stop: StopReason | None = None
         self.final_answer: str | None = None
         self.answer_status: str | None = None
@@ -188,7 +189,7 @@ class AsyncEnv:
             if not self.is_open:
                 raise UserError("step before reset, or after the end of the episode: call reset first")
             message = AssistantMessage.coerce(action)
-            if self.observation is None or self.observation.kind is not ObservationKind.SIDE:
+            if self.observation is None or self.observation.thread not in self._sides:
                 self.messages.append(message)
             try:
                 return await self._working(self._step(message))
@@ -288,6 +289,7 @@ class AsyncEnv:
             training=self.training,
             now=self.task.metadata.now or FIXED_NOW,
         )
+        self._sides = set()
         with boundary(Boundary.HARNESS):
             self._session = self.harness.session(self.task, step, self.sandbox, context)
             observation = await self._agent_deadline.wait(self._session.open())
@@ -419,6 +421,10 @@ class AsyncEnv:
 
     def _note(self, observation: Observation) -> None:
         self.observation = observation
+        if observation.kind is ObservationKind.SIDE:
+            self._sides.add(observation.thread)
+        if observation.thread in self._sides:  # what a sub-agent goes on to say is not the main conversation's
+            return
         if observation.kind is ObservationKind.APPEND:
             self.messages.extend(observation.messages)
         elif observation.kind is ObservationKind.REWRITE:  # what was said before stays said; only the new is added

@@ -295,8 +295,12 @@ class _Attempt:
         }
         sides: dict[str, list[Message | AssistantMessage]] = {}
         for observation, message in self._turns:
-            if observation.kind is ObservationKind.SIDE:
-                sides.setdefault(observation.thread, []).extend([*observation.messages, message])
+            if observation.kind is ObservationKind.SIDE or observation.thread in sides:
+                said = sides.setdefault(observation.thread, [])
+                said.extend(
+                    m for m in observation.messages if observation.kind is not ObservationKind.REWRITE or m not in said
+                )
+                said.append(message)
         trajectory = atif.build_trajectory(
             env.messages,
             tools=next((o.tools for o, _ in self._turns if o.tools is not None), ()),

@@ -393,3 +393,28 @@ async def test_a_side_thread_stays_aside_and_a_rewrite_adds_only_what_is_new(pac
     texts = [m.text if isinstance(m, AssistantMessage) else m.content for m in env.messages]
     assert texts == ["s", "u", "one", "u, so far: the summary", "the end"]
     assert info["answer_status"] == env.answer_status == "blocked"
+
+
+class Delegating(Compacting):
+    """A harness whose session has a sub-agent that works for several turns."""
+
+    async def step(self, message: AssistantMessage) -> Observation | End:
+        self.seen.append(message)
+        if len(self.seen) in (1, 2):
+            kind = ObservationKind.SIDE if len(self.seen) == 1 else ObservationKind.APPEND
+            return Observation(thread="side-1", kind=kind, messages=(Message(role="user", content="look"),))
+        if len(self.seen) == 3:
+            return Observation(messages=(Message(role="tool", content="it looked", tool_call_id="1"),))
+        return End(stop=StopReason.ANSWERED, final_answer=message.text)
+
+
+async def test_what_a_sub_agent_goes_on_to_say_is_not_the_main_conversations(pack: DirectoryPack) -> None:
+    env = make(pack, harness=Delegating())
+    try:
+        await env.reset()
+        for said in ("go", "I look", "I looked", "the end"):
+            await env.step(said)
+    finally:
+        await env.close()
+    texts = [m.text if isinstance(m, AssistantMessage) else m.content for m in env.messages]
+    assert texts == ["s", "u", "go", "it looked", "the end"]
