@@ -139,8 +139,9 @@ def _meant(word: str, known: list[str]) -> str:
 
 def _given(request: Arguments) -> dict[str, Any]:
     """The fields that were sent and say something, as plain values."""
-    dumped = request.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
-    return dict(dumped)
+    # Null says nothing in a field of the request; further in it may be a value, such as that of a cell to be emptied.
+    dumped = request.model_dump(by_alias=True, exclude_unset=True)
+    return {name: value for name, value in dumped.items() if value is not None}
 
 
 def _check_fields(

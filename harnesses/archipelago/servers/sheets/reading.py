@@ -162,10 +162,25 @@ def read_tab(arguments: ReadTab, context: Context) -> str:
     grid, facts = grid_text(book, sheet, rows, columns, formulas=arguments.include_formulas)
     lines = [head, grid, *cut, *facts]
     if not arguments.compact:
+        if not arguments.include_formulas and (found := _formulas(sheet, seen_area)):
+            lines.append(f"formulas: {_some(found)} (include_formulas=true shows them)")
         lines += _notes(sheet, seen_area)
     if note:
         lines.append(note)
     return "\n".join(lines)
+
+
+def _formulas(sheet: Sheet, area: Area) -> list[str]:
+    """Where formulas stand in an area, as runs down its columns."""
+    runs: dict[int, list[list[int]]] = {}
+    for row, column in sheet.ordered:
+        if area[0] <= row <= area[2] and area[1] <= column <= area[3] and sheet.cells[row, column].formula is not None:
+            own = runs.setdefault(column, [])
+            if own and own[-1][1] == row - 1:
+                own[-1][1] = row
+            else:
+                own.append([row, row])
+    return [show_area((top, column, bottom, column)) for column, own in sorted(runs.items()) for top, bottom in own]
 
 
 def grid_text(

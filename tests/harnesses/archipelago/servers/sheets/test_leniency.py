@@ -157,3 +157,22 @@ def test_nothing_is_left_beside_the_workbook(call: Callable[..., Outcome], desk:
         call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": "C5", "value": value}])
         call("read_tab", tab_index=1)
     assert [path.name for path in desk.root.rglob("*")] == ["a.xlsx"]
+
+
+def test_null_empties_a_cell_in_both_modes(call: Callable[..., Outcome], desk: Any) -> None:
+    operation = {"type": "set_cell", "sheet": "Months", "cell": "B5", "value": None}
+    assert not call("edit", operations=[operation]).error
+    assert desk.value("a.xlsx", "Months", "B5") is None
+    made = call_tool(
+        APP, "edit_spreadsheet", {"file_path": "/a.xlsx", "operations": [{**operation, "cell": "B6"}]}, desk.context
+    )
+    assert not made.error, made.text
+    assert desk.value("a.xlsx", "Months", "B6") is None
+
+
+def test_it_is_told_where_formulas_stand(call: Callable[..., Outcome]) -> None:
+    assert "formulas" not in call("read_tab", tab_index=1).text
+    cells = [("C5", "=B5*2"), ("C6", "=B6*2"), ("B8", "=SUM(B5:B7)")]
+    call("edit", operations=[{"type": "set_cell", "sheet": "Months", "cell": c, "value": v} for c, v in cells])
+    assert "formulas: B8, C5:C6 (include_formulas=true shows them)" in call("read_tab", tab_index=1).text
+    assert "formulas:" not in call("read_tab", tab_index=1, include_formulas=True).text
