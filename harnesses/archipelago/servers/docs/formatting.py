@@ -124,7 +124,7 @@ def _colour(text: str) -> str:
         return plain[2:].upper()  # with its transparency in front
     from PIL import ImageColor
 
-    named = ImageColor.colormap.get(plain.lower())
-    if isinstance(named, str):
-        return named.lstrip("#").upper()
+    if plain.lower() in ImageColor.colormap:
+        # Not the map's own value: Pillow replaces it by a tuple once it was asked for.
+        return "".join(f"{part:02X}" for part in ImageColor.getrgb(plain.lower())[:3])
     raise ToolError(f"font_color is six hex digits such as FF0000, or a name such as red; found {text!r}")
