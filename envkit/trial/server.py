@@ -102,7 +102,8 @@ class _Server:
 
     def serve(self) -> None:
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._temp.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # A sandbox's user must reach a harness's socket below; nobody can list it.
+        self._temp.mkdir(parents=True, exist_ok=True, mode=0o711)
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -238,7 +239,7 @@ class _Server:
         number: int = frame["id"]
         temp = self._temp / str(number)
         try:
-            temp.mkdir(mode=0o700)
+            temp.mkdir(mode=0o711)
             sys.stdout.flush()
             sys.stderr.flush()
             pid = os.fork()

@@ -114,10 +114,22 @@ class OpenCodeCliHarness:
 
     def _socket(self) -> Path:
         if self._folder is None or not self._folder.is_dir():
-            self._folder = Path(tempfile.mkdtemp(prefix=f"envkit-env-{os.getpid()}-"))
+            self._folder = Path(tempfile.mkdtemp(prefix=f"envkit-env-{os.getpid()}-", dir=_open_place()))
             self._folder.chmod(0o711)  # the sandbox's user must reach the socket; its credential is in the trial
             weakref.finalize(self, _remove, self._folder, os.getpid())
         return self._folder / "model.sock"
+
+
+def _open_place() -> str:
+    """The temporary folder, or the system's where that one is private (a trial's is) and a sandbox's user, who has a
+    user id of its own, could not enter it. `envkit gc` looks after both."""
+    given = os.path.realpath(tempfile.gettempdir())
+    for place in (given, "/tmp", "/var/tmp"):
+        path = Path(place)
+        with contextlib.suppress(OSError):
+            if all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents)) and os.access(path, os.W_OK):
+                return place
+    return given
 
 
 def _remove(folder: Path, owner: int) -> None:

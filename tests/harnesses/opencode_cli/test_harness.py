@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,14 @@ async def test_a_turn_cut_short_before_any_call_ends_as_under_the_white_box(star
     end = await agent.say(text="and then I", finish="length")
     assert end[0] is None
     assert env.stop == "turn_length"
+
+
+def test_the_socket_is_where_a_sandboxs_user_can_go_even_in_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / "trial"
+    private.mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    harness = OpenCodeCliHarness()
+    folder = harness._socket().parent
+    assert all(above.stat().st_mode & 0o001 for above in (folder, *folder.parents))
