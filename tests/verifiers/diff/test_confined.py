@@ -86,15 +86,18 @@ HOSTILE: dict[str, tuple[bytes, bytes, str | None]] = {
 }  # fmt: skip
 
 
+#: Runs a command from a small process: a child's peak begins with what the process that started it has in memory.
+MEASURED = (
+    "import resource, subprocess, sys; code = subprocess.run(sys.argv[1:]).returncode; "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, file=sys.stderr); sys.exit(code)"
+)
+
+
 def run_command(before: Path, after: Path) -> tuple[int, list[dict[str, Any]], int]:
     """Exit status, findings and the most memory (MiB) that the command or a child of its had."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "envkit.cli.main", "diff", str(before), str(after), "--json"], stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    return os.waitstatus_to_exitcode(status), json.loads(said), usage.ru_maxrss // 1024
+    command = [sys.executable, "-m", "envkit.cli.main", "diff", str(before), str(after), "--json"]
+    done = subprocess.run([sys.executable, "-c", MEASURED, *command], capture_output=True, check=False)
+    return done.returncode, json.loads(done.stdout), int(done.stderr.split()[-1])
 
 
 def test_a_folder_of_hostile_files_by_the_command(tmp_path: Path) -> None:
@@ -142,11 +145,27 @@ def problems(finding: Finding) -> tuple[str, str]:
     return finding.before or "", finding.after or ""
 
 
-def test_the_side_that_brings_the_child_down_is_named() -> None:
+#: In a process of its own: what an older one has freed, its children may use again before a limit counts.
+SMALL_MEMORY = """
+import sys
+from pathlib import Path
+from envkit.office.parse import ParseLimits
+from envkit.verifiers.diff import diff_bytes
+small, large = (Path(path).read_bytes() for path in sys.argv[1:])
+(found,) = diff_bytes("m.xlsx", small, large, limits=ParseLimits(memory_mb=6))
+print(found.kind, found.before, found.after, sep="|")
+"""
+
+
+def test_the_side_that_brings_the_child_down_is_named(tmp_path: Path) -> None:
     small, large = workbook(), workbook(12_000)
-    (found,) = diff_bytes("m.xlsx", small, large, limits=ParseLimits(memory_mb=6))
-    assert problems(found)[0] == "readable"
-    assert "memory" in problems(found)[1]
+    paths = (tmp_path / "small.xlsx", tmp_path / "large.xlsx")
+    for path, data in zip(paths, (small, large), strict=True):
+        path.write_bytes(data)
+    command = [sys.executable, "-c", SMALL_MEMORY, *map(str, paths)]
+    kind, before, after = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().split("|")
+    assert (kind, before) == ("file.unreadable", "readable")
+    assert "memory" in after
     (found,) = diff_bytes("m.xlsx", large, small, limits=ParseLimits(cpu_s=0.1))
     assert "processor time" in problems(found)[0]
     assert problems(found)[1] == "readable"
