@@ -251,10 +251,8 @@ class AsyncEnv:
 
     async def _reset(self) -> tuple[Observation, dict[str, Any]]:
         self.spec = self._plain_spec = episode.sandbox_spec(self.task, self.provider, self._labels, self._overrides)
-        extend = getattr(self.harness, "sandbox", None)
-        if extend is not None:
-            with boundary(Boundary.HARNESS):
-                self.spec = extend(self.spec)
+        with boundary(Boundary.HARNESS):
+            self.spec = episode.harness_spec(self.harness, self._plain_spec)
         episode.check_capabilities(self.task, self.harness, self.provider, self.spec)
         if self.verify:
             for step in self.task.steps:  # before anybody works on what nobody could judge

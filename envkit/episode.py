@@ -30,6 +30,7 @@ __all__ = [
     "check_capabilities",
     "combine",
     "effective_limits",
+    "harness_spec",
     "limits_of",
     "own_tests_image",
     "passes_gate",
@@ -135,6 +136,12 @@ def own_tests_image(step: Step) -> Path | None:
         return None
     folders = (step.tests_dir, step.shared_tests_dir)
     return next((folder for folder in folders if folder is not None and (folder / "Dockerfile").is_file()), None)
+
+
+def harness_spec(harness: Harness, spec: SandboxSpec) -> SandboxSpec:
+    """The task's sandbox with what the harness brings (`Harness.sandbox`), if it brings anything."""
+    extend = getattr(harness, "sandbox", None)
+    return spec if extend is None else extend(spec)
 
 
 def check_capabilities(task: Task, harness: Harness, provider: SandboxProvider, spec: SandboxSpec) -> None:

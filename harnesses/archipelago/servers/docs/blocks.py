@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from envkit.harnesses.archipelago.servers.app import Arguments
+from envkit.harnesses.archipelago.servers.lenient import as_text, cleared, listed
 
 __all__ = [
     "Block", "BulletList", "Content", "Heading", "Metadata", "NumberedList", "PageBreak", "Paragraph", "SectionBreak",
     "SideContent", "Table", "Text",
 ]  # fmt: skip
-
-
-def _as_text(value: Any) -> Any:
-    """Numbers, yes-or-no values and blanks as the text that they plainly mean."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | int | float):
-        return str(value)
-    return value
 
 
 def _allowed(text: str) -> str:
@@ -34,27 +25,8 @@ def _allowed(text: str) -> str:
     return plain
 
 
-def listed(value: Any) -> Any:
-    """A list where one item, or a list as JSON text, was given."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    return value if value is None or isinstance(value, list) else [value]
-
-
-def _cleared(value: Any) -> Any:
-    """A block without the fields given as null; a bare text is a paragraph."""
-    if isinstance(value, str):
-        return {"type": "paragraph", "text": value}
-    if isinstance(value, dict):
-        return {k: v for k, v in value.items() if v is not None}
-    return value
-
-
 #: A text; numbers are taken as their text.
-Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_allowed)]
+Text = Annotated[str, BeforeValidator(as_text), AfterValidator(_allowed)]
 _Filled = Annotated[Text, Field(min_length=1)]
 _Row = Annotated[list[Text], BeforeValidator(listed)]
 _Items = Annotated[list[_Filled], BeforeValidator(listed)]
@@ -126,13 +98,13 @@ Block = Annotated[
     Annotated[
         Paragraph | Heading | BulletList | NumberedList | Table | PageBreak | SectionBreak, Field(discriminator="type")
     ],
-    BeforeValidator(_cleared),
+    BeforeValidator(cleared),
 ]
 Content = Annotated[list[Block], BeforeValidator(listed)]
 #: What headers and footers are made of.
 SideBlock = Annotated[
     Annotated[Paragraph | Heading | BulletList | NumberedList | Table, Field(discriminator="type")],
-    BeforeValidator(_cleared),
+    BeforeValidator(cleared),
 ]
 SideContent = Annotated[list[SideBlock], BeforeValidator(listed)]
 

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from envkit.harnesses.archipelago.servers.app import Arguments
+from envkit.harnesses.archipelago.servers.lenient import as_text, cleared, listed
 
 __all__ = [
     "Block", "BulletList", "Content", "Heading", "Metadata", "NumberedList", "PageBreak", "PageSize", "Paragraph",
-    "Spacer", "Table", "Text", "listed",
+    "Spacer", "Table", "Text"
 ]  # fmt: skip
 
 
-def _as_text(value: Any) -> Any:
-    """Numbers, yes-or-no values and blanks as the text that they plainly mean."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | int | float):
-        return str(value)
-    return value
-
-
-def listed(value: Any) -> Any:
-    """A list where one item, or a list as JSON text, was given."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    return value if value is None or isinstance(value, list) else [value]
-
-
-def _cleared(value: Any) -> Any:
-    """A block without the fields given as null; a bare text is a paragraph."""
-    if isinstance(value, str):
-        return {"type": "paragraph", "text": value}
-    if isinstance(value, dict):
-        return {k: v for k, v in value.items() if v is not None}
-    return value
-
-
 #: A text; numbers are taken as their text.
-Text = Annotated[str, BeforeValidator(_as_text)]
+Text = Annotated[str, BeforeValidator(as_text)]
 _Filled = Annotated[Text, Field(min_length=1)]
 _Row = Annotated[list[Text], BeforeValidator(listed)]
 
@@ -111,7 +83,7 @@ Block = Annotated[
     Annotated[
         Paragraph | Heading | BulletList | NumberedList | Table | PageBreak | Spacer, Field(discriminator="type")
     ],
-    BeforeValidator(_cleared),
+    BeforeValidator(cleared),
 ]
 Content = Annotated[list[Block], BeforeValidator(listed)]
 
