@@ -36,7 +36,7 @@ from envkit.atif_schema import (
     Trajectory,
 )
 from envkit.failure import UserError
-from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, ToolSpec, Usage
+from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, ToolSpec, Usage, well_formed
 
 __all__ = ["Trajectory", "build_trajectory", "read_trajectory", "to_messages", "write_trajectory"]
 
@@ -200,9 +200,9 @@ def _said(message: Message) -> dict[str, Any]:
 
 
 def _sampled(message: AssistantMessage) -> dict[str, Any]:
-    fields: dict[str, Any] = {"source": "agent", "message": _clean(message.text), "model_name": message.model}
+    fields: dict[str, Any] = {"source": "agent", "message": well_formed(message.text), "model_name": message.model}
     if message.reasoning is not None:
-        fields["reasoning_content"] = _clean(message.reasoning)
+        fields["reasoning_content"] = well_formed(message.reasoning)
     if message.tool_calls:
         fields["tool_calls"] = [_call(call) for call in message.tool_calls]
     usage = message.usage
@@ -232,7 +232,7 @@ def _sampled(message: AssistantMessage) -> dict[str, Any]:
     if message.node is not None:
         extra["trace_node"] = message.node  # of the trace in logs/trace: the sampled ids
     if message.raw is not None and message.raw != message.text:
-        extra["raw"] = _clean(message.raw)
+        extra["raw"] = well_formed(message.raw)
     if extra:
         fields["extra"] = extra
     return fields
@@ -242,9 +242,9 @@ def _call(call: ToolCall) -> AtifToolCall:
     arguments = _plain(call.arguments or {})
     extra: Extra = {}
     if call.raw_arguments is not None and call.raw_arguments != json.dumps(arguments, ensure_ascii=False):
-        extra["raw_arguments"] = _clean(call.raw_arguments)
+        extra["raw_arguments"] = well_formed(call.raw_arguments)
     if call.error is not None:
-        extra["error"] = _clean(call.error)
+        extra["error"] = well_formed(call.error)
     return AtifToolCall(tool_call_id=call.id, function_name=call.name, arguments=arguments, extra=extra or None)
 
 
@@ -302,7 +302,7 @@ def _tool_call(call: AtifToolCall) -> ToolCall:
 
 
 def _definition(tool: ToolSpec) -> dict[str, Any]:
-    function = {"name": tool.name, "description": _clean(tool.description), "parameters": _plain(tool.parameters)}
+    function = {"name": tool.name, "description": well_formed(tool.description), "parameters": _plain(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -323,7 +323,7 @@ def _totals(steps: list[AtifStep]) -> FinalMetrics:
 
 def _content(message: Message) -> Content:
     """A message's text; with images, parts, the images as `data:` URLs, so that the file stands for itself."""
-    text = _clean(message.content)
+    text = well_formed(message.content)
     if not message.images:
         return text
     sources = [MediaSource(media_type=image.mime, path=image.url) for image in message.images]
@@ -350,19 +350,14 @@ def _text(content: Content | None) -> str:
     )
 
 
-def _clean(text: str) -> str:
-    """Text that UTF-8 can carry: lone surrogates become the replacement character."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _plain(value: Any) -> Any:
     """A JSON-shaped value that every JSON reader takes: no lone surrogates; NaN and infinities as text."""
     if isinstance(value, str):
-        return _clean(value)
+        return well_formed(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {_clean(str(key)): _plain(item) for key, item in value.items()}
+        return {well_formed(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value

@@ -28,6 +28,7 @@ __all__ = [
     "Usage",
     "openai_messages",
     "sound",
+    "well_formed",
 ]
 
 
@@ -35,15 +36,22 @@ __all__ = [
 MAX_DEPTH = 64
 
 
+def well_formed(text: str) -> str:
+    """Text that UTF-8 can carry: lone halves of surrogate pairs (a JSON escape makes them, and a text that was cut
+    within a character) become U+FFFD, two halves that meet become their character."""
+    if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def sound(value: Any, levels: int = MAX_DEPTH) -> Any:
-    """A JSON value that every file and every tokenizer can take: half surrogates (a JSON escape makes them, and a text
-    that was cut within a character) become `?`.
+    """A JSON value that every file and every tokenizer can take: its texts are `well_formed`.
 
     Raises:
         ValueError: It is nested deeper than `levels`.
     """
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+        return well_formed(value)
     if not isinstance(value, dict | list):
         return value
     if levels < 1:

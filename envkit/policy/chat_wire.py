@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec, Usage, openai_messages
+from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec, Usage, openai_messages, well_formed
 from envkit.policy.chat_options import ChatOptions, Prices
 
 __all__ = ["NotAnAnswer", "error_text", "is_context_error", "is_quota_error", "parse_answer", "request_body", "to_wire"]
@@ -116,17 +116,17 @@ def parse_answer(body: bytes, options: ChatOptions, turn: int) -> AssistantMessa
     said = choice.get("message")
     if not isinstance(said, dict):
         raise NotAnAnswer(f"the first choice has no message: {shown(body)}")
-    text = clean(_text(said.get("content")) or _text(said.get("refusal")))
+    text = well_formed(_text(said.get("content")) or _text(said.get("refusal")))
     usage = _usage(value.get("usage"), options)
     model = value.get("model")
     return AssistantMessage(
         text=text,
         tool_calls=_tool_calls(said, turn),
-        reasoning=clean(_text(said.get("reasoning_content")) or _text(said.get("reasoning"))) or None,
+        reasoning=well_formed(_text(said.get("reasoning_content")) or _text(said.get("reasoning"))) or None,
         raw=text,
         finish=_finish(choice.get("finish_reason"), usage),
         usage=usage,
-        model=clean(model) if isinstance(model, str) and model else options.model,
+        model=well_formed(model) if isinstance(model, str) and model else options.model,
     )
 
 
@@ -150,18 +150,18 @@ def _tool_calls(said: dict[str, Any], turn: int) -> tuple[ToolCall, ...]:
     for position, entry in enumerate(entries):
         made_up = f"call_{turn}_{position}"
         given = entry.get("id") if isinstance(entry, dict) else None
-        id = clean(given) if isinstance(given, str) and given and given not in taken else made_up
+        id = well_formed(given) if isinstance(given, str) and given and given not in taken else made_up
         taken.add(id)
         function = entry.get("function") if isinstance(entry, dict) else None
         if not isinstance(function, dict):
             error = "the call names no function"
-            calls.append(ToolCall(id=id, name="", raw_arguments=clean(json.dumps(entry)), error=error))
+            calls.append(ToolCall(id=id, name="", raw_arguments=well_formed(json.dumps(entry)), error=error))
             continue
         name = function.get("name")
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some servers send the object itself
             arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-        call = ToolCall.parse(id, clean(name) if isinstance(name, str) else "", clean(arguments))
+        call = ToolCall.parse(id, well_formed(name) if isinstance(name, str) else "", well_formed(arguments))
         if not call.name and call.error is None:
             call = call.model_copy(update={"error": "the call names no function"})
         calls.append(call)
@@ -266,7 +266,7 @@ def error_text(body: bytes) -> str:
         if isinstance(inner, dict) and isinstance(inner.get("message"), str) and inner["message"]:
             inner = inner["message"]
         if isinstance(inner, str) and inner:
-            return clean(inner)[:_SHOWN_CHARS]
+            return well_formed(inner)[:_SHOWN_CHARS]
     return shown(body)
 
 
@@ -280,8 +280,3 @@ def shown(body: bytes) -> str:
     if not text:
         return "an empty body"
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
-
-
-def clean(text: str) -> str:
-    """Text that UTF-8 can carry: lone surrogates become the replacement character."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -18,7 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envkit.messages import AssistantMessage, Observation, ObservationKind, ToolCall, ToolSpec, Usage, sound
+from envkit.messages import (
+    AssistantMessage,
+    Observation,
+    ObservationKind,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    sound,
+    well_formed,
+)
 from envkit.tokens.prompt import PromptIds
 from envkit.tokens.render import AnyMessage, Refused, Rendered, Renderer
 from envkit.tokens.trace import Edge, FloatArray, IntArray, Node, Trace, TraceError
@@ -254,10 +263,10 @@ class Conversation:
             for n, c in enumerate(parsed.tool_calls)
         )
         message = AssistantMessage(
-            text=_sound(parsed.text),
+            text=well_formed(parsed.text),
             tool_calls=calls,
-            reasoning=None if parsed.reasoning is None else _sound(parsed.reasoning),
-            raw=_sound(self.renderer.decode(sampled)),
+            reasoning=None if parsed.reasoning is None else well_formed(parsed.reasoning),
+            raw=well_formed(self.renderer.decode(sampled)),
             finish=finish,
             usage=usage or Usage(),
             model=model,
@@ -348,18 +357,13 @@ def _tools_digest(tools: Sequence[ToolSpec]) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _sound(text: str) -> str:
-    """Text without lone surrogates (a JSON escape in a sampled call can make one), which no file could hold."""
-    return text.encode("utf-8", "replace").decode("utf-8") if any("\ud800" <= c <= "\udfff" for c in text) else text
-
-
 def _sound_call(call: ToolCall) -> ToolCall:
     """A sampled call that every record can hold: without lone surrogates, and unread where it has no bottom."""
     texts: dict[str, Any] = {
-        "id": _sound(call.id),
-        "name": _sound(call.name),
-        "raw_arguments": None if call.raw_arguments is None else _sound(call.raw_arguments),
-        "error": None if call.error is None else _sound(call.error),
+        "id": well_formed(call.id),
+        "name": well_formed(call.name),
+        "raw_arguments": None if call.raw_arguments is None else well_formed(call.raw_arguments),
+        "error": None if call.error is None else well_formed(call.error),
     }
     try:
         texts["arguments"] = None if call.arguments is None else sound(call.arguments)

@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from envkit.failure import EnvkitError, FailureKind, UserError
+from envkit.messages import well_formed
 from envkit.trial.result import SCHEMA_VERSION, AttemptResult, TrialResult, TrialSpec
 from envkit.trial.server import process_age
 
@@ -84,13 +85,13 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
 
 
 def json_text(value: Any) -> str:
-    """JSON that every reader takes, whatever an agent wrote: lone surrogates and non-finite numbers become `?` and
+    """JSON that every reader takes, whatever an agent wrote: lone surrogates become U+FFFD and non-finite numbers
     text. No verdict is lost because an answer can't be encoded."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return well_formed(text)
 
 
 def _finite(value: Any) -> Any:

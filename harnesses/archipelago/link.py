@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from envkit.deadline import Deadline
 from envkit.failure import DeadlineExceeded, EnvkitError
+from envkit.messages import well_formed
 from envkit.sandbox.base import Process
 
 __all__ = ["HttpLink", "Link", "ProcessLink", "Streams"]
@@ -249,7 +250,7 @@ class _Lines:
 def _sound(value: Any) -> Any:
     """A JSON value whose texts UTF-8 can carry."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return well_formed(value)
     if isinstance(value, dict):
         return {_sound(key): _sound(item) for key, item in value.items()}
     if isinstance(value, list):

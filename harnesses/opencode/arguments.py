@@ -11,6 +11,7 @@ from typing import Any
 
 from envkit.failure import did_you_mean
 from envkit.harnesses.opencode.tools import Parameter, Tool
+from envkit.messages import well_formed
 
 __all__ = ["ArgumentError", "check"]
 
@@ -86,14 +87,7 @@ def _value(parameter: Parameter, value: Any) -> tuple[str, Any]:
 def _text(value: Any, mismatch: str) -> tuple[str, Any]:
     if not isinstance(value, str):
         return mismatch, None
-    return "", _well_formed(value)
-
-
-def _well_formed(text: str) -> str:
-    """Lone halves of surrogate pairs become U+FFFD, pairs become their character: what any UTF-8 channel carries."""
-    if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "", well_formed(value)
 
 
 def _todos(value: Any, mismatch: str) -> tuple[str, Any]:
@@ -106,5 +100,5 @@ def _todos(value: Any, mismatch: str) -> tuple[str, Any]:
         for field in _TODO_FIELDS:
             if not isinstance(item.get(field), str):
                 return f"[{index}].{field} must be a text, found {_found(item.get(field))}", None
-        out.append({field: _well_formed(item[field]) for field in _TODO_FIELDS})
+        out.append({field: well_formed(item[field]) for field in _TODO_FIELDS})
     return "", out
