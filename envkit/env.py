@@ -68,7 +68,8 @@ class AsyncEnv:
         verdict: The task's verdict after the end; `verdicts` has one per finished step.
         messages: Everything said in the main thread, oldest first.
         stop, final_answer, answer_status: Of the last step that ended.
-        timings: Seconds per stage: `world`, `start`, `setup`, `agent`, `snapshot`, `verify`, `stop`.
+        timings: Seconds per stage: `world`, `start`, `setup`, `open` (the session), `agent` and, of it, `tools`, then
+            `close`, `snapshot`, `verify`, `stop`.
         final: The tar file of the final state; there until `close`.
         initial: The folder of the initial state, or None.
     """
@@ -288,7 +289,7 @@ class AsyncEnv:
             now=self.task.metadata.now or FIXED_NOW,
         )
         self._sides = set()
-        with boundary(Boundary.HARNESS):
+        with self._timed("open"), boundary(Boundary.HARNESS):
             self._session = self.harness.session(self.task, step, self.sandbox, context)
             observation = await self._agent_deadline.wait(self._session.open())
         if self.step_index > 0:
@@ -305,7 +306,7 @@ class AsyncEnv:
         self, message: AssistantMessage
     ) -> tuple[Observation | None, float | None, bool, bool, dict[str, Any]]:
         assert self._session is not None
-        with boundary(Boundary.HARNESS):
+        with self._timed("tools"), boundary(Boundary.HARNESS):
             result = await self._agent_deadline.wait(self._session.step(message))
         if isinstance(result, Observation):
             self._note(result)
@@ -386,7 +387,7 @@ class AsyncEnv:
     async def _close_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            with boundary(Boundary.HARNESS):
+            with self._timed("close"), boundary(Boundary.HARNESS):
                 async with asyncio.timeout(TEARDOWN_S):
                     await session.close()
 
