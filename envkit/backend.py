@@ -110,7 +110,7 @@ class Rollout:
 
 @runtime_checkable
 class Trials(Protocol):
-    """Runs trials. A fault of one is a `Rollout` with a `failure`, never an exception; a cancelled call ends its trial."""
+    """Runs trials. A fault of one is a `Rollout` with a `failure`, never an exception; cancelling ends the trial."""
 
     async def submit(self, request: RolloutRequest, deadline: Deadline) -> Rollout: ...
 
