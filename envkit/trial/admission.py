@@ -1,11 +1,19 @@
 """Admission: the one place that decides how many trials may run and which start next.
 
-A job asks it, and so will training. It is pure: it reads no clock, no memory figure and no engine; whoever asks passes
+A job asks it, and so does training. It is pure: it reads no clock, no memory figure and no engine; whoever asks passes
 what was observed (`Observed`) and gets a `Decision`: which trials start now, and when to ask again if nothing else
-happens. Four bounds hold at once: running trials, start rate, memory, and the engines' KV room; training adds the
-staleness bound, which counts *groups*, not trials. Order is fair over tasks: the task with the fewest starts goes
-first, so that an interrupted job has seen every task once before any task twice. Within training, a group that has
-begun is finished before another begins.
+happens. These bounds hold at once: running trials, the executor's places, trials that are still starting, start rate,
+memory, the engines' KV room, and the engines' own signs of pressure (requests that queue, KV in use); training adds
+the staleness bound, which counts *groups*, not trials. What is not observed bounds nothing. Order is fair over tasks:
+the task with the fewest starts goes first, so that an interrupted job has seen every task once before any task twice.
+Within training, a group that has begun is finished before another begins.
+
+    admission = Admission(AdmissionLimits(max_running=64, staleness=Staleness(max_staleness=3, groups_per_step=16)))
+    admission.add("g7/r0", "office/memo", group=7)          # one for each trial that shall run
+    decision = admission.admit(Observed(clock(), step=12, kv_capacity_tokens=2_000_000, mean_trajectory_tokens=60_000))
+    ...                                                     # start decision.start; ask again after decision.ask_again_s
+    admission.finished("g7/r0")                             # then ask again; likewise when a step was trained
+    admission.forget_group(7)                               # trained on: nothing more will come of it
 """
 
 from __future__ import annotations
@@ -13,14 +21,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 __all__ = ["Admission", "AdmissionLimits", "Decision", "Hold", "Observed", "Staleness"]
 
-#: How long to wait before asking again where only memory is short: it comes back without telling us.
-MEMORY_POLL_S = 1.0
+#: How long to wait before asking again where memory or an engine is short: it comes back without telling us.
+POLL_S = 1.0
 
 
 class Hold(StrEnum):
@@ -28,9 +36,12 @@ class Hold(StrEnum):
 
     NOTHING = "nothing"  # nobody waits
     RUNNING = "running"  # the concurrency limit
+    PLACES = "places"  # the executor has no place free
+    STARTING = "starting"  # enough trials are starting, which is what costs this host most
     RATE = "rate"  # the start rate
     MEMORY = "memory"  # the host's memory
     KV = "kv"  # the engines' KV room
+    ENGINE = "engine"  # the engines say that they have enough to do
     STALENESS = "staleness"  # enough untrained groups are out
     RETRY_WAIT = "retry_wait"  # those who wait may not start before a point in time
 
@@ -54,18 +65,24 @@ class AdmissionLimits:
     Attributes:
         max_running: Trials at once.
         starts_per_s: Mean start rate; a burst of one second's worth is allowed. None for no limit.
+        max_starting: Trials that have started and were not yet called `ready`; None for no limit.
         trial_memory_mb: What one trial is expected to take, sandbox included.
         memory_reserve_mb: Memory never given to trials.
         settle_s: A trial reaches its memory within this time. Until then what it has not taken yet is kept for it,
             for the observed figure does not know of it.
+        max_engine_waiting: While more requests than this queue at the engines, nothing new starts.
+        max_kv_used: While more than this share of the engines' KV room is in use, nothing new starts.
         staleness: The bound on groups, in training.
     """
 
     max_running: int
     starts_per_s: float | None = None
+    max_starting: int | None = None
     trial_memory_mb: float = 96.0
     memory_reserve_mb: float = 512.0
     settle_s: float = 5.0
+    max_engine_waiting: int = 16
+    max_kv_used: float = 0.95
     staleness: Staleness | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +90,8 @@ class AdmissionLimits:
             raise ValueError(f"max_running must be at least 1, found {self.max_running}")
         if self.starts_per_s is not None and not self.starts_per_s > 0:
             raise ValueError(f"starts_per_s must be positive or None, found {self.starts_per_s}")
+        if self.max_starting is not None and self.max_starting < 1:
+            raise ValueError(f"max_starting must be at least 1 or None, found {self.max_starting}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +101,21 @@ class Observed:
     Attributes:
         now_s: Any monotonic clock, the same in every call.
         memory_available_mb: The host's (or the cgroup's) available memory.
+        places: Trials that the executor can hold at once, those that run included.
         kv_capacity_tokens: KV room of all engines together.
         mean_trajectory_tokens: Mean final length of the trajectories seen so far.
+        engine_waiting: Requests that queue at the engines, all of them together.
+        kv_used: Share of the engines' KV room that is in use, of the fullest one, from 0 to 1.
         step: The version being trained, from 1; needed where a staleness bound is set.
     """
 
     now_s: float
     memory_available_mb: float | None = None
+    places: int | None = None
     kv_capacity_tokens: int | None = None
     mean_trajectory_tokens: float | None = None
+    engine_waiting: int | None = None
+    kv_used: float | None = None
     step: int | None = None
 
 
@@ -115,20 +140,28 @@ class _Unit:
 class Admission:
     """The state: who waits, who runs, which groups have begun. Not thread-safe; one owner asks."""
 
-    def __init__(self, limits: AdmissionLimits, *, groups_begun: int = 0) -> None:
-        """`groups_begun`: groups counted before this run; on a resume of training, `(step - 1) * groups_per_step`."""
+    def __init__(
+        self, limits: AdmissionLimits, *, groups_begun: int = 0, starts: Mapping[str, int] | None = None
+    ) -> None:
+        """
+        Args:
+            groups_begun: Groups counted before this run; on a resume of training, those that were trained on,
+                `(step - 1) * groups_per_step`, and those that wait in the buffer to be.
+            starts: The `starts` of the run that is resumed, so that the order over tasks goes on where it was.
+        """
         self._limits = limits
         self._groups_begun = groups_begun
         self._begun: set[Hashable] = set()
         self._units: dict[Hashable, _Unit] = {}  # groups that wait, by group
         self._waiting: dict[str, deque[_Unit]] = {}  # by task, in order of arrival
         self._order: list[tuple[int, int, str]] = []  # heap of (starts, arrival, task); one entry per waiting task
-        self._starts: dict[str, int] = {}
-        self._arrival: dict[str, int] = {}
+        self._starts: dict[str, int] = dict(starts or {})
+        self._arrival: dict[str, int] = {task: number for number, task in enumerate(self._starts)}
         self._first: deque[str] = deque()  # trials whose group has begun: they go before everybody else
         self._later: list[tuple[float, int, str, str, Hashable | None]] = []  # heap of retries that wait for a time
         self._known: dict[str, tuple[str, Hashable | None]] = {}  # everybody who waits or runs
         self._running: dict[str, float] = {}
+        self._starting: set[str] = set()  # of those that run
         self._tokens = 1.0 if limits.starts_per_s is None else max(1.0, limits.starts_per_s)
         self._rate_at_s: float | None = None
         self._count = 0
@@ -142,8 +175,19 @@ class Admission:
         return len(self._known) - len(self._running)
 
     @property
+    def starting(self) -> int:
+        """Trials that run and were not yet called `ready`."""
+        return len(self._starting)
+
+    @property
     def groups_begun(self) -> int:
         return self._groups_begun
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """How often something of each task began, by order of the tasks' arrival: all that decides the order of tasks
+        and is not in the queue. Plain JSON; hand it to the admission of a resumed run."""
+        return {task: self._starts.get(task, 0) for task in self._arrival}
 
     def add(self, key: str, task: str, *, group: Hashable | None = None, not_before_s: float | None = None) -> None:
         """Someone waits. A retry is added again after `finished`, with `not_before_s` for its pause: it holds no place
@@ -157,10 +201,15 @@ class Admission:
         else:
             self._enqueue(key, task, group)
 
+    def ready(self, key: str) -> None:
+        """A running trial is through with starting; counts only where `max_starting` is set. Idempotent."""
+        self._starting.discard(key)
+
     def finished(self, key: str) -> None:
         """A running trial ended, however it did. Raises `KeyError` for one that was not running."""
         del self._running[key]
         del self._known[key]
+        self._starting.discard(key)
 
     def drop_group(self, group: Hashable) -> None:
         """A group that had begun will never be trained on (all its trials failed, say): its place is free again.
@@ -168,6 +217,10 @@ class Admission:
         if group in self._begun:
             self._begun.discard(group)
             self._groups_begun -= 1
+
+    def forget_group(self, group: Hashable) -> None:
+        """A group was trained on. It stays counted; only its name is given up, so that a long run does not grow."""
+        self._begun.discard(group)
 
     def withdraw_waiting(self) -> list[str]:
         """Takes out everybody who waits (a stop was asked for); returns their keys."""
@@ -201,6 +254,7 @@ class Admission:
             if self._limits.starts_per_s is not None:
                 self._tokens -= 1.0
             self._running[key_or_none] = seen.now_s
+            self._starting.add(key_or_none)
             started.append(key_or_none)
         if held is Hold.NOTHING and self._later:
             held = Hold.RETRY_WAIT
@@ -212,15 +266,23 @@ class Admission:
         limits = self._limits
         if len(self._running) >= limits.max_running:
             return Hold.RUNNING
+        if seen.places is not None and len(self._running) >= seen.places:
+            return Hold.PLACES
+        if limits.max_starting is not None and len(self._starting) >= limits.max_starting:
+            return Hold.STARTING
         if limits.starts_per_s is not None and self._tokens < 1.0 - 1e-9:
             return Hold.RATE
-        # Memory and KV figures are estimates. With nothing running there is nobody to wait for, so one may always go:
-        # a host that is short of memory then runs trials one by one instead of none for ever.
+        # Figures of memory and engines are estimates. With nothing running there is nobody to wait for, so one may
+        # always go: a host that is short of memory then runs trials one by one instead of none for ever.
         if self._running:
             if memory_room < 1.0:
                 return Hold.MEMORY
             if len(self._running) >= _kv_places(seen):
                 return Hold.KV
+            if seen.engine_waiting is not None and seen.engine_waiting > limits.max_engine_waiting:
+                return Hold.ENGINE
+            if seen.kv_used is not None and seen.kv_used > limits.max_kv_used:
+                return Hold.ENGINE
         return Hold.NOTHING
 
     def _memory_room(self, seen: Observed) -> float:
@@ -245,8 +307,8 @@ class Admission:
         waits: list[float] = []
         if held is Hold.RATE and self._limits.starts_per_s is not None:
             waits.append((1.0 - self._tokens) / self._limits.starts_per_s)
-        if held is Hold.MEMORY:
-            waits.append(MEMORY_POLL_S)
+        if held in (Hold.MEMORY, Hold.ENGINE, Hold.PLACES):
+            waits.append(POLL_S)
         if self._later:
             waits.append(max(0.0, self._later[0][0] - now_s))
         return min(waits) if waits else None

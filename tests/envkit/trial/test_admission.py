@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -84,6 +85,79 @@ def test_kv_room_divided_by_mean_length_bounds_the_trajectories() -> None:
     decision = admission.admit(Observed(0.0, kv_capacity_tokens=100_000, mean_trajectory_tokens=30_000))
     assert len(decision.start) == 3
     assert decision.held_by is Hold.KV
+
+
+@pytest.mark.parametrize("pressure", ["queue", "kv"])
+def test_engines_that_have_enough_to_do_hold_new_trials_back(pressure: str) -> None:
+    admission = Admission(AdmissionLimits(max_running=100, max_engine_waiting=8, max_kv_used=0.9))
+    for i in range(10):
+        admission.add(f"t{i}", f"task{i}")
+    pressed = Observed(0.0, engine_waiting=9) if pressure == "queue" else Observed(0.0, kv_used=0.91)
+    one = admission.admit(pressed)
+    assert one.start == ("t0",)  # with nothing running there is nobody to wait for
+    assert one.held_by is Hold.ENGINE
+    assert one.ask_again_s is not None
+    assert admission.admit(Observed(1.0, engine_waiting=8, kv_used=0.9)).start == tuple(f"t{i}" for i in range(1, 10))
+
+
+def test_an_executors_places_bound_what_runs_and_may_grow_and_shrink() -> None:
+    admission = Admission(AdmissionLimits(max_running=100))
+    for i in range(10):
+        admission.add(f"t{i}", "task")
+    assert admission.admit(Observed(0.0, places=0)).held_by is Hold.PLACES
+    assert len(admission.admit(Observed(1.0, places=3)).start) == 3
+    shrunk = admission.admit(Observed(2.0, places=1))  # a node was lost
+    assert (shrunk.start, shrunk.held_by) == ((), Hold.PLACES)
+    assert shrunk.ask_again_s is not None
+    assert len(admission.admit(Observed(3.0, places=5)).start) == 2
+
+
+def test_only_so_many_are_starting_at_once() -> None:
+    admission = Admission(AdmissionLimits(max_running=100, max_starting=2))
+    for i in range(6):
+        admission.add(f"t{i}", "task")
+    first = admission.admit(Observed(0.0))
+    assert (first.start, first.held_by) == (("t0", "t1"), Hold.STARTING)
+    admission.ready("t0")
+    admission.ready("t0")
+    assert admission.admit(Observed(0.0)).start == ("t2",)
+    admission.finished("t1")  # ended before it was ready
+    assert admission.admit(Observed(0.0)).start == ("t3",)
+    assert admission.starting == 2
+    with pytest.raises(ValueError, match="max_starting"):
+        AdmissionLimits(max_running=1, max_starting=0)
+
+
+def test_a_resumed_run_goes_on_in_the_order_of_the_one_before() -> None:
+    def fill(admission: Admission, keys: list[str]) -> None:
+        for key in keys:
+            admission.add(key, key[0])
+
+    keys = [f"{task}{sample}" for task in "cab" for sample in range(3)]
+    whole = Admission(AdmissionLimits(max_running=1))
+    fill(whole, keys)
+    wanted = drain(whole, Observed(0.0))
+    for cut in range(len(keys)):
+        first = Admission(AdmissionLimits(max_running=1))
+        fill(first, keys)
+        done: list[str] = []
+        while len(done) < cut:
+            done += first.admit(Observed(0.0)).start
+            first.finished(done[-1])
+        resumed = Admission(AdmissionLimits(max_running=1), starts=json.loads(json.dumps(first.starts)))
+        fill(resumed, [key for key in keys if key not in done])
+        assert done + drain(resumed, Observed(0.0)) == wanted
+
+
+def test_a_group_that_was_trained_on_stays_counted() -> None:
+    admission = Admission(AdmissionLimits(max_running=10, staleness=Staleness(0, 1)))
+    admission.add("a", "t", group=0)
+    admission.add("b", "t", group=1)
+    admission.finished(*admission.admit(Observed(0.0, step=1)).start)
+    admission.forget_group(0)
+    admission.drop_group(0)  # too late: it was trained on
+    assert admission.admit(Observed(1.0, step=1)).held_by is Hold.STALENESS
+    assert admission.admit(Observed(1.0, step=2)).start == ("b",)
 
 
 def test_a_retry_waits_its_time_without_holding_a_place() -> None:
