@@ -11,7 +11,7 @@ from envkit.failure import UserError, did_you_mean
 
 __all__ = ["Group", "construct", "names", "resolve"]
 
-Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies", "commands"]
+Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies", "commands", "executors"]
 
 _SINGULAR = {
     "harnesses": "harness",
@@ -21,6 +21,7 @@ _SINGULAR = {
     "sandboxes": "sandbox",
     "policies": "policy",
     "commands": "command",
+    "executors": "executor",
 }
 
 
