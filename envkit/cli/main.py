@@ -24,6 +24,7 @@ COMMANDS = {
     "tasks": "list tasks, or show one",
     "run": "one trial, with its transcript and verdict",
     "eval": "many trials: policies on tasks, with a table of results",
+    "preflight": "the whole set at training's concurrency: error rate against a gate, slowest stages",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
     "regrade": "judge the stored trials of a run anew, and compare the rewards",
     "tokens": "audit the token traces of trials",
@@ -102,7 +103,7 @@ def _dispatch(arguments: list[str]) -> int:
         prog="envkit",
         description="The practice ground on which language models learn office work.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n" + "\n".join(f"  {name:<8} {text}" for name, text in texts.items()),
+        epilog="commands:\n" + "\n".join(f"  {name:<9} {text}" for name, text in texts.items()),
         usage="envkit COMMAND [options]",
     )
     parser.add_argument("--version", action="version", version=f"envkit {__version__}")

@@ -1,0 +1,59 @@
+"""Reading a run folder trial by trial, for reports: one record in memory at a time, damage told and not fatal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from envkit.failure import UserError
+from envkit.trial.result import AttemptResult, TrialResult
+from envkit.trial.store import RunStore
+
+__all__ = ["StoredRun"]
+
+
+class StoredRun:
+    """A run's folder as reports read it.
+
+    Attributes:
+        planned: How many trials the plan has; None where it can't be read.
+
+    Raises:
+        UserError: The folder holds no run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._store = RunStore(folder)
+        if not (folder / "trials").is_dir():
+            raise UserError(f"{folder} holds no run (no folder trials/); expected what `envkit eval` or `run` wrote")
+        self.planned = self._planned()
+
+    @property
+    def damaged(self) -> list[str]:
+        """Files that could not be read so far."""
+        return [str(damage) for damage in self._store.damaged]
+
+    def results(self) -> Iterator[TrialResult]:
+        """The finished trials, by the names of their folders."""
+        for trial_id in sorted(os.listdir(self.folder / "trials")):
+            result = self._store.read_trial(trial_id)
+            if result is not None:
+                yield result
+
+    def attempts(self, trial_id: str) -> list[AttemptResult]:
+        """The attempts of a trial that left a record, in order."""
+        return self._store.attempts(trial_id)
+
+    def attempt_folder(self, trial_id: str, attempt: int) -> Path:
+        return self._store.trial_folder(trial_id) / f"attempt-{attempt}"
+
+    def _planned(self) -> int | None:
+        try:
+            plan = json.loads((self.folder / "job.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        trials = plan.get("trials") if isinstance(plan, dict) else None
+        return len(trials) if isinstance(trials, list) else None
