@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from envkit.env import AsyncEnv, make_async
+    from envkit.env import AsyncEnv
     from envkit.failure import Failure, FailureKind, NoVerdict, UserError
     from envkit.gym import Env, make
     from envkit.harness import Harness, Limits, Session
+    from envkit.making import make_async
     from envkit.messages import AssistantMessage, End, Message, Observation, StopReason, ToolCall, ToolSpec, Usage
     from envkit.pack import TaskPack
     from envkit.pool import EnvPool
@@ -62,7 +63,7 @@ _WHERE = {
     "list_tasks": "registry",
     "load_task": "registry",
     "make": "gym",
-    "make_async": "env",
+    "make_async": "making",
     "register": "registry",
 }
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import os
 import shutil
 import tempfile
@@ -30,7 +29,6 @@ from envkit.failure import (
     NoVerdict,
     UserError,
     boundary,
-    did_you_mean,
 )
 from envkit.harness import FIXED_NOW, Harness, Limits, Session, SessionContext
 from envkit.messages import AssistantMessage, End, Message, Observation, ObservationKind, StopReason
@@ -39,7 +37,7 @@ from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotT
 from envkit.task import Step, Task
 from envkit.verifier import Verdict, VerifyRequest
 
-__all__ = ["AsyncEnv", "make_async"]
+__all__ = ["AsyncEnv"]
 
 #: Seconds that no stage of teardown may exceed.
 TEARDOWN_S = 10.0
@@ -427,7 +425,8 @@ class AsyncEnv:
         if observation.kind is ObservationKind.APPEND:
             self.messages.extend(observation.messages)
         elif observation.kind is ObservationKind.REWRITE:  # what was said before stays said; only the new is added
-            self.messages.extend(message for message in observation.messages if message not in self.messages)
+            said = {message.model_dump_json() for message in self.messages}
+            self.messages.extend(message for message in observation.messages if message.model_dump_json() not in said)
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {"task": self.task.id, "step": self.step_index}
@@ -455,47 +454,3 @@ class AsyncEnv:
     def transcript(self) -> str:
         """What was said so far, as plain text."""
         return episode.transcript(self.messages)
-
-
-#: Arguments of `AsyncEnv` that `make_async` finds itself.
-_OF_MAKE = ("task", "pack", "harness", "provider")
-
-
-def make_async(
-    id: str,
-    *,
-    harness: str | Harness = "opencode",
-    sandbox: str | SandboxProvider = "local",
-    harness_options: Mapping[str, Any] | None = None,
-    sandbox_options: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> AsyncEnv:
-    """Makes the asynchronous env of a task, starting nothing.
-
-    Args:
-        id: `pack/task[@version]`, or the path of a Harbor task directory.
-        harness, sandbox: Registered names, or instances.
-        harness_options, sandbox_options: Keyword arguments for those given by name.
-        options: Further arguments of `AsyncEnv`.
-
-    Raises:
-        UserError: Unknown id, harness, sandbox or option, naming the nearest known one.
-    """
-    from envkit import plugins, registry
-
-    known = [name for name in inspect.signature(AsyncEnv).parameters if name not in _OF_MAKE]
-    for name in options:
-        if name not in known:
-            raise UserError(
-                f"no option {name!r}{did_you_mean(name, known)}; there are harness, sandbox, harness_options, "
-                f"sandbox_options, {', '.join(known)}"
-            )
-    for name, value in (("harness_options", harness_options), ("sandbox_options", sandbox_options)):
-        if not isinstance(value, Mapping | None):
-            raise UserError(f"{name} is a dict of options, found {value!r}")
-    pack, task = registry.find(id)
-    acts: Harness = plugins.construct("harnesses", harness, harness_options) if isinstance(harness, str) else harness
-    where: SandboxProvider = (
-        plugins.construct("sandboxes", sandbox, sandbox_options) if isinstance(sandbox, str) else sandbox
-    )
-    return AsyncEnv(task, pack=pack, harness=acts, provider=where, **options)

@@ -16,9 +16,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from envkit import loop, plugins
-from envkit.env import AsyncEnv, make_async
+from envkit.env import AsyncEnv
 from envkit.failure import UserError
 from envkit.harness import Harness
+from envkit.making import make_async
 from envkit.messages import AssistantMessage, Message, Observation
 from envkit.sandbox.base import SandboxProvider
 

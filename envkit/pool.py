@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from envkit import loop
-from envkit.env import AsyncEnv, make_async
+from envkit.env import AsyncEnv
 from envkit.failure import UserError, capture
+from envkit.making import make_async
 from envkit.messages import AssistantMessage, Observation
 
 __all__ = ["EnvPool", "Item"]

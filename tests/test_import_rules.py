@@ -23,6 +23,7 @@ FLOORS = [
     {"harness", "verifier", "pack", "backend"},
     {"registry", "directory_pack", "worlds", "behaviours"},
     {"env", "episode", "proxy", "policy"},
+    {"making"},
     {"gym", "pool"},
     {"trial"},
     {"report", "view", "check", "regrade"},
