@@ -218,6 +218,12 @@ class Admission:
             self._begun.discard(group)
             self._groups_begun -= 1
 
+    def begin_group(self, group: Hashable) -> None:
+        """A group that began before this run (a resume): it is counted, and its trials go before everybody else's."""
+        if group not in self._begun:
+            self._begun.add(group)
+            self._groups_begun += 1
+
     def forget_group(self, group: Hashable) -> None:
         """A group was trained on. It stays counted; only its name is given up, so that a long run does not grow."""
         self._begun.discard(group)

@@ -270,3 +270,18 @@ def test_bounds_hold_and_all_are_started_once(data: st.DataObject) -> None:
             now += decision.ask_again_s + 1e-6
         now += 0.01
     assert started == Counter(keys.keys())
+
+
+def test_a_group_of_an_earlier_run_is_counted_once_and_goes_first() -> None:
+    limits = AdmissionLimits(max_running=8, staleness=Staleness(max_staleness=0, groups_per_step=2))
+    admission = Admission(limits)
+    admission.add("new/0", "t", group="new")
+    admission.add("newer/0", "t", group="newer")
+    admission.begin_group("old")
+    admission.begin_group("old")
+    admission.add("old/1", "t", group="old")
+    assert admission.groups_begun == 1
+    assert admission.admit(Observed(0.0, step=1)).start == ("old/1", "new/0")
+    admission.finished("old/1")
+    admission.drop_group("old")
+    assert admission.admit(Observed(1.0, step=1)).start == ("newer/0",)
