@@ -86,6 +86,8 @@ class Rollout:
         context_tokens: Longest context it held, in tokens; what it took of the engines' KV room.
         started_s, finished_s: On the loop's clock.
         metrics: Raw additive counts (`turns`, `tool_calls`, `tool_errors`, `engine_wait_s`, ...).
+        signals: Per name (`invalid_action`, ...), what sampled nodes of the trace did to earn turn-level rewards: node
+            index -> amount, unweighted.
         folder: Where its files are, for people.
     """
 
@@ -100,6 +102,7 @@ class Rollout:
     started_s: float = 0.0
     finished_s: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
+    signals: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     folder: str | None = None
 
     @property

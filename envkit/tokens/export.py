@@ -42,6 +42,7 @@ class Sample:
         thread: The thread of the path's end.
         nodes: The path's node indices (those that lie in the cut part too).
         finish: How the last sampled node on the path ended.
+        spans: (node, start, end) of each node that trains here, in order: its tokens are `ids[start:end]`.
     """
 
     ids: IntArray
@@ -51,6 +52,7 @@ class Sample:
     thread: str
     nodes: tuple[int, ...]
     finish: str
+    spans: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def _sample(trace: Trace, leaf: int, mine: set[int], max_tokens: int | None) -> 
     mask = np.zeros(length, np.bool_)
     logprobs = np.zeros(length, np.float32)
     versions = np.full(length, -1, np.int32)
+    spans: list[tuple[int, int, int]] = []
     for node in path:
         if node.start >= length:
             break
@@ -151,6 +154,8 @@ def _sample(trace: Trace, leaf: int, mine: set[int], max_tokens: int | None) -> 
             mask[at] = True
             logprobs[at] = node.sampling.logprobs[:n]
             versions[at] = node.sampling.versions[:n]
+            if n:
+                spans.append((node.index, node.start, node.start + n))
     kept = int(mask.sum())
     if not kept:
         return None, wanted
@@ -164,6 +169,7 @@ def _sample(trace: Trace, leaf: int, mine: set[int], max_tokens: int | None) -> 
         thread=path[-1].thread,
         nodes=tuple(n.index for n in path),
         finish=finish,
+        spans=tuple(spans),
     )
     return sample, wanted - kept
 
