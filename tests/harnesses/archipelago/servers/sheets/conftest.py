@@ -326,3 +326,14 @@ def plain_book(rows: Sequence[Sequence[Any]], name: str = "Sheet1") -> bytes:
 @pytest.fixture
 def plain() -> Callable[..., bytes]:
     return plain_book
+
+
+@pytest.fixture
+def book(desk: Any, plain: Callable[..., bytes]) -> str:
+    rows = [
+        ["Region", "Q1", "Q2", "Sum"],
+        ["North", 10, 20, "=B2+C2"],
+        ["South", 5, 0, "=B3/C3"],
+        [None, "=SUM(B2:B3)"],
+    ]
+    return desk.put("a.xlsx", plain(rows))
