@@ -24,7 +24,7 @@ from envkit.messages import AssistantMessage, Observation, Usage
 from envkit.policy.base import PolicyContext
 from envkit.policy.options import read_options
 from envkit.tokens.conversation import Conversation, Turn
-from envkit.tokens.render import Renderer, load_renderer, load_tokenizer
+from envkit.tokens.render import Renderer, shared_renderer
 from envkit.tokens.store import TRACE_JSON, TraceWriter, open_trace
 from envkit.tokens.trace import Trace
 
@@ -140,7 +140,7 @@ class TokenPolicy:
                 request_timeout_s=o.request_timeout_s,
             )
         if self._renderer is None:
-            self._renderer = load_renderer(load_tokenizer(o.tokenizer), o.renderer, o.renderer_options)
+            self._renderer = shared_renderer(o.tokenizer, o.renderer, o.renderer_options)
         info = await self._client.info(context.deadline.within(_START_WAIT_S, "the wait for the engine"))
         self._limit = min(o.context_limit or info.max_model_len, info.max_model_len)
         self._model = info.model

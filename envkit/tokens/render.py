@@ -27,6 +27,7 @@ __all__ = [
     "Renderer",
     "load_renderer",
     "load_tokenizer",
+    "shared_renderer",
     "template_messages",
     "template_tools",
 ]
@@ -203,6 +204,21 @@ def load_renderer(tokenizer: Tokenizer, name: str = "auto", options: Mapping[str
             f"{did_you_mean(name, [*family_names(), 'template', 'auto'])}"
         )
     return FamilyRenderer(tokenizer, name, options)
+
+
+_shared: dict[str, Renderer] = {}
+
+
+def shared_renderer(tokenizer: str, name: str = "auto", options: Mapping[str, Any] | None = None) -> Renderer:
+    """The renderer of a tokenizer (given as for `load_tokenizer`), loaded once per process and inherited by its forks.
+
+    Raises:
+        UserError: As `load_tokenizer` and `load_renderer`.
+    """
+    key = json.dumps([tokenizer, name, dict(options or {})], sort_keys=True, default=repr)
+    if key not in _shared:
+        _shared[key] = load_renderer(load_tokenizer(tokenizer), name, options)
+    return _shared[key]
 
 
 def arguments_json(value: Any) -> str:

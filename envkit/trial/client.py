@@ -101,6 +101,7 @@ class ForkServer:
         plugins: What the children will use, loaded once before the first fork.
         packs: Task packs that were registered in this process by hand; the children know them too.
         tasks: Read once in the server, so that what reading a task needs is loaded.
+        calls: Called once in the server: `module:function`, or such a name with JSON-shaped arguments behind it.
         target: `module:function`, called in each child with the request and the lease's descriptor.
         keep: Descriptors that the server and its children hold open while they live.
         log: Where the server's own output goes.
@@ -115,14 +116,14 @@ class ForkServer:
         target: str = "envkit.trial.trial:child_main",
         sweep: str | None = "envkit.trial.gc:collect_providers",
         modules: Sequence[str] = CORE_MODULES,
-        calls: Sequence[str] = (),
+        calls: Sequence[str | tuple[Any, ...]] = (),
         keep: Sequence[int] = (),
         log: Path | None = None,
     ) -> None:
         self._preload = {
             "op": "preload",
             "modules": list(modules),
-            "calls": list(calls),
+            "calls": [[call] if isinstance(call, str) else list(call) for call in calls],
             "plugins": [list(pair) for pair in plugins],
             "packs": [_packed(pack) for pack in packs],
             "tasks": list(tasks),

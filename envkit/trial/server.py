@@ -192,8 +192,8 @@ class _Server:
 
                 registry.register(pickle.loads(base64.b64decode(packed)), replace=True)
                 self._check("a registered task pack")
-            for name in frame["calls"]:
-                _resolve(name)()
+            for name, *arguments in frame["calls"]:
+                _resolve(name)(*arguments)
                 self._check(name)
             if frame["tasks"]:
                 from envkit.trial import warm

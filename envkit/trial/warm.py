@@ -8,12 +8,14 @@ trial at the same time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from envkit import registry
 from envkit.failure import UserError
 
-__all__ = ["local", "local_without_office", "tasks"]
+__all__ = ["local", "local_without_office", "renderer", "tasks"]
 
 
 def local() -> None:
@@ -35,6 +37,25 @@ def _local(*, office: bool) -> None:
     interpreter, _ = provider.inside()
     bwrap.find(os.geteuid() == 0)
     bundle.compiled(interpreter.path)
+
+
+def renderer(tokenizer: str, name: str, options: Mapping[str, Any]) -> None:
+    """A token policy's tokenizer and renderer: seconds to load, and shared by all trials from here on. Torch, which
+    `transformers` would load where it is installed, can't be forked and is not needed to write and read ids; so it is
+    out of sight meanwhile. What can't be loaded is the fault of its own trials and of nothing here."""
+    from envkit.tokens.render import shared_renderer
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    hidden = "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # how the import system spells "not there"
+    try:
+        shared_renderer(tokenizer, name, options)
+    except UserError as error:
+        print(f"left out: {error}", file=sys.stderr)
+    finally:
+        if hidden:
+            del sys.modules["torch"]
 
 
 def tasks(references: Iterable[str]) -> None:
