@@ -1,0 +1,58 @@
+"""The asynchronous loop: groups out, rows in, weights back, and everything written so that a crash loses nothing."""
+
+from envkit.backends.loop.clock import Clock, RealClock, VirtualClock, run_virtual
+from envkit.backends.loop.config import (
+    AdmissionConfig,
+    CheckpointConfig,
+    DeadlineConfig,
+    EvaluationConfig,
+    LoopConfig,
+    RetryConfig,
+)
+from envkit.backends.loop.events import (
+    CheckpointDone,
+    EvaluationDone,
+    EvaluationStarted,
+    Event,
+    Fault,
+    GroupDropped,
+    GroupFinished,
+    GroupStarted,
+    Observer,
+    RolloutFinished,
+    RunEnded,
+    RunStarted,
+    StepDone,
+    SyncDone,
+)
+from envkit.backends.loop.loop import EvaluationCall, Loop, TaskOrder
+
+__all__ = [
+    "AdmissionConfig",
+    "CheckpointConfig",
+    "CheckpointDone",
+    "Clock",
+    "DeadlineConfig",
+    "EvaluationCall",
+    "EvaluationConfig",
+    "EvaluationDone",
+    "EvaluationStarted",
+    "Event",
+    "Fault",
+    "GroupDropped",
+    "GroupFinished",
+    "GroupStarted",
+    "Loop",
+    "LoopConfig",
+    "Observer",
+    "RealClock",
+    "RetryConfig",
+    "RolloutFinished",
+    "RunEnded",
+    "RunStarted",
+    "StepDone",
+    "SyncDone",
+    "TaskOrder",
+    "VirtualClock",
+    "run_virtual",
+]
