@@ -31,7 +31,7 @@ from typing import Any
 from envkit.messages import AssistantMessage, Observation
 from envkit.policy.oracle import OraclePolicy
 from envkit.trial.client import ForkServer
-from envkit.trial.job import preloads
+from envkit.trial.preload import preloads
 from envkit.trial.result import AttemptResult, Plugin, Status, TrialSpec
 from envkit.trial.trial import AttemptRequest
 

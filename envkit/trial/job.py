@@ -3,8 +3,8 @@
     job = Job(specs, Path("runs/first"), concurrency=4)
     outcome = await job.run()
 
-The job plans, admits, retries by rule and writes each trial's record; the trials themselves run in children of the
-fork server and write their own evidence. The files are the truth: the job believes an attempt's record, not a message.
+The job plans, admits, retries by rule and writes each trial's record; the trials themselves run in processes of an
+executor and write their own evidence. The files are the truth: the job believes an attempt's record, not a message.
 Ctrl-C (or SIGTERM) stops it cleanly: nothing new starts, running trials end as `cancelled`, what is there is written;
 a second Ctrl-C kills at once. Either way, as after a SIGKILL, running the same job on the same folder resumes it.
 """
@@ -20,17 +20,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from envkit import __version__, plugins, registry
+from envkit import __version__, plugins
 from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
-from envkit.pack import TaskPack
-from envkit.plugins import Group
 from envkit.trial import secrets
 from envkit.trial.admission import Admission, AdmissionLimits, Observed
-from envkit.trial.client import ChildExit, ForkServer
-from envkit.trial.host import memory_available_mb
+from envkit.trial.client import ChildExit
+from envkit.trial.executor import Executor, Plan
 from envkit.trial.plan import Rerun, check_plan, open_work
+from envkit.trial.preload import preloads
 from envkit.trial.progress import Bar, Display, Silent, Tally
 from envkit.trial.result import AttemptResult, Status, TrialResult, TrialSpec
 from envkit.trial.store import Damage, RunLock, RunStore
@@ -82,7 +80,7 @@ class _Running:
     spec: TrialSpec
     attempts: list[AttemptResult] = field(default_factory=list)
     failures: dict[FailureKind, int] = field(default_factory=dict)  # of this run; a resume counts afresh
-    number: int = 0  # the child's, while one runs
+    number: int = 0  # the executor's for its attempt, while one runs
 
 
 class Job:
@@ -96,6 +94,8 @@ class Job:
         retries: Overrides of `failure.RETRIES`, by kind.
         unscored: Which unscored trials a resume runs again.
         limits: Admission limits in full; wins over `concurrency` and `starts_per_s`.
+        executor: Where attempts run: a registered name (`process`, `ray`), or an executor of one's own. It is the
+            job's from then on.
         kill_grace_s: What is alive this long after its budget is killed.
         progress: True for a bar on stderr, False for nothing, or a display of one's own.
     """
@@ -110,6 +110,7 @@ class Job:
         retries: Mapping[FailureKind, int] | None = None,
         unscored: Rerun = Rerun.RETRIABLE,
         limits: AdmissionLimits | None = None,
+        executor: str | Executor = "process",
         kill_grace_s: float = KILL_GRACE_S,
         progress: bool | Display = False,
     ) -> None:
@@ -129,7 +130,8 @@ class Job:
         self._interrupts = 0
         self._failure: Failure | None = None
         self._crash: BaseException | None = None
-        self._server: ForkServer | None = None
+        self._executor: Executor = plugins.construct("executors", executor) if isinstance(executor, str) else executor
+        self._started = False
         self._tally = Tally(total=len(self.specs))
 
     async def run(self) -> JobResult:
@@ -160,8 +162,8 @@ class Job:
         if self._interrupts == 1:
             running = sum(1 for t in self._trials.values() if t.number)
             self._display.say(f"stopping: {running} running trials are ended cleanly; once more to kill them")
-        elif self._server is not None:
-            self._server.kill()
+        elif self._started:
+            self._executor.kill()
         self._stopping = True
         self._wake.set()
 
@@ -169,9 +171,9 @@ class Job:
 
     async def _run(self, to_run: list[TrialSpec], lock_descriptor: int) -> None:
         admission = Admission(self._limits)
-        server = self._server = ForkServer(
-            **preloads(self.specs), keep=[lock_descriptor], log=self.folder / "server.log"
-        )
+        concurrency = min(self._limits.max_running, len(to_run))
+        plan = Plan(self.specs, self.folder, (lock_descriptor,), concurrency, self._wake.set)
+        self._started = True
         for spec in to_run:
             self._trials[spec.trial_id] = _Running(spec, self._store.attempts(spec.trial_id))
             admission.add(spec.trial_id, spec.task, group=spec.group)
@@ -179,16 +181,19 @@ class Job:
         self._display.start(self._tally)
         try:
             with self._signals():
-                await self._start(server)
+                await self._start(plan)
                 while admission.running or admission.waiting:
                     self._wake.clear()
                     if self._stopping:
                         admission.withdraw_waiting()
-                        await self._end_running(tasks, server)
+                        await self._end_running(tasks)
                         break
-                    decision = admission.admit(Observed(time.monotonic(), memory_available_mb=memory_available_mb()))
+                    observed = self._observe()
+                    if observed is None:
+                        continue
+                    decision = admission.admit(observed)
                     for key in decision.start:
-                        task = asyncio.create_task(self._attempt(key, server, admission))
+                        task = asyncio.create_task(self._attempt(key, admission))
                         tasks.add(task)
                         task.add_done_callback(tasks.discard)
                     self._tally.running, self._tally.held_by = admission.running, decision.held_by
@@ -198,19 +203,28 @@ class Job:
                             await self._wake.wait()
         except asyncio.CancelledError:
             self._stopping = True
-            await self._end_running(tasks, server)
+            await self._end_running(tasks)
             raise
         finally:
             self._tally.running = 0
             self._display.update(self._tally)
             self._display.stop()
-            await server.close()
+            await self._executor.close()
         if self._crash is not None:
             raise self._crash
 
-    async def _start(self, server: ForkServer) -> None:
-        """Starts the server; can be stopped meanwhile, for it may take a minute."""
-        starting = asyncio.ensure_future(server.start())
+    def _observe(self) -> Observed | None:
+        """What admission has to know; None where the executor gave up, which stops the job."""
+        try:
+            room = self._executor.room()
+        except EnvkitError as error:
+            self._broken(Failure.of(error.kind, Boundary.ENVKIT, str(error)))
+            return None
+        return Observed(time.monotonic(), memory_available_mb=room.memory_available_mb, places=room.places)
+
+    async def _start(self, plan: Plan) -> None:
+        """Starts the executor; can be stopped meanwhile, for it may take a minute."""
+        starting = asyncio.ensure_future(self._executor.start(plan))
         stopping = asyncio.ensure_future(self._wake.wait())
         try:
             done, _ = await asyncio.wait({starting, stopping}, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
@@ -218,7 +232,7 @@ class Job:
                 self._display.say("loading; a machine's first run also builds the Python of its sandboxes (a minute)")
                 await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done() and self._stopping:
-                server.kill()
+                self._executor.kill()
             await starting
         except EnvkitError:
             if not self._stopping:
@@ -226,17 +240,17 @@ class Job:
         finally:
             stopping.cancel()
 
-    async def _end_running(self, tasks: set[asyncio.Task[None]], server: ForkServer) -> None:
+    async def _end_running(self, tasks: set[asyncio.Task[None]]) -> None:
         """Asks every running trial to stop, waits for their records, and kills those that don't end."""
         for trial in self._trials.values():
             if trial.number:
-                server.signal(trial.number, signal.SIGTERM)
+                self._executor.stop(trial.number)
         left = set(tasks)
         end_s = time.monotonic() + STOP_GRACE_S
         while left and self._interrupts < 2 and time.monotonic() < end_s:
             _, left = await asyncio.wait(left, timeout=0.1)
         if left:
-            server.kill()
+            self._executor.kill()
             await asyncio.wait(left, timeout=5.0)
 
     @contextlib.contextmanager
@@ -256,10 +270,10 @@ class Job:
 
     # -- one attempt --------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, key: str, server: ForkServer, admission: Admission) -> None:
+    async def _attempt(self, key: str, admission: Admission) -> None:
         trial = self._trials[key]
         try:
-            record = await self._one(trial, server)
+            record = await self._one(trial)
             trial.attempts.append(record)
             pause_s = None if self._stopping else self._retry_pause_s(trial, record)
             if pause_s is None:
@@ -280,8 +294,8 @@ class Job:
             admission.add(key, trial.spec.task, group=trial.spec.group, not_before_s=start_s)
         self._wake.set()
 
-    async def _one(self, trial: _Running, server: ForkServer) -> AttemptResult:
-        """Runs one attempt in a child and returns its record: the child's own, or ours where it left none."""
+    async def _one(self, trial: _Running) -> AttemptResult:
+        """Runs one attempt and returns its record: its own, or ours where it left none."""
         spec = trial.spec
         self._store.drop_snapshots(spec.trial_id)
         number = self._store.next_attempt(spec.trial_id)
@@ -290,17 +304,11 @@ class Job:
         request = AttemptRequest(spec=spec, attempt=number, folder=str(attempt.folder), run_id=str(self.folder))
         started_at = dt.datetime.now(dt.UTC)
 
-        def on_start(child: int, pid: int) -> None:
-            trial.number = child
+        def on_start(number: int) -> None:
+            trial.number = number
 
         try:
-            ended = await server.run(
-                request.model_dump(mode="json"),
-                limit_s=spec.timeout_s + self._kill_grace_s,
-                stdout=attempt.logs / "stdout.log",
-                stderr=attempt.logs / "stderr.log",
-                on_start=on_start,
-            )
+            ended = await self._executor.run(request, limit_s=spec.timeout_s + self._kill_grace_s, on_start=on_start)
         finally:
             trial.number = 0
         record = self._store.read_attempt(spec.trial_id, number)
@@ -386,47 +394,3 @@ class Job:
             failure=self._failure,
             damaged=tuple(self._store.damaged),
         )
-
-
-def preloads(specs: Sequence[TrialSpec]) -> dict[str, Any]:
-    """The `ForkServer` arguments that say what these trials need loaded."""
-    return {
-        "plugins": _plugins_of(specs),
-        "packs": _packs_of(specs),
-        "calls": _preload_calls(specs),
-        "tasks": _first_of_each_pack(specs),
-    }
-
-
-def _plugins_of(specs: Sequence[TrialSpec]) -> list[tuple[Group, str]]:
-    """What the plan needs loaded, each once."""
-    wanted: dict[tuple[Group, str], None] = {}
-    for spec in specs:
-        wanted["harnesses", spec.harness.name] = None
-        wanted["sandboxes", spec.sandbox.name] = None
-        wanted["policies", spec.policy.name] = None
-        pack = spec.task.partition("/")[0]
-        if pack in plugins.names("tasks"):
-            wanted["tasks", pack] = None
-    for name in plugins.names("verifiers"):
-        wanted["verifiers", name] = None
-    return list(wanted)
-
-
-def _packs_of(specs: Sequence[TrialSpec]) -> list[TaskPack]:
-    """Packs that this process registered by hand and the plan uses; a fresh interpreter would not know them."""
-    names = {spec.task.partition("/")[0] for spec in specs}
-    return [pack for name, pack in registry._registered.items() if name in names]
-
-
-def _preload_calls(specs: Sequence[TrialSpec]) -> list[str]:
-    """Calls that find what these trials' sandboxes need."""
-    office = {spec.sandbox.options.get("office", True) for spec in specs if spec.sandbox.name == "local"}
-    if not office:
-        return []
-    return ["envkit.trial.warm:local" if True in office else "envkit.trial.warm:local_without_office"]
-
-
-def _first_of_each_pack(specs: Sequence[TrialSpec]) -> list[str]:
-    """One task of each pack (of each folder, for tasks given by path)."""
-    return list({spec.task.rpartition("/")[0]: spec.task for spec in reversed(specs)}.values())
