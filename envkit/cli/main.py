@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "one trial, with its transcript and verdict",
     "eval": "many trials: policies on tasks, with a table of results",
     "preflight": "the whole set at training's concurrency: error rate against a gate, slowest stages",
+    "triage": "why trials of a run got little reward, grouped by cause, with the evidence",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
     "regrade": "judge the stored trials of a run anew, and compare the rewards",
     "tokens": "audit the token traces of trials",
