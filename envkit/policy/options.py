@@ -49,14 +49,28 @@ def describe_faults(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _fields_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    """The field names of the model at a place, where every step there is a plain field."""
-    current: Any = model
+    """The field names of the model at a place; empty where none is there. A place goes through fields, positions in
+    lists, keys of mappings, and the tags by which pydantic tells the members of a union apart."""
+    current: list[type[BaseModel]] = [model]
     for item in place:
-        field = current.model_fields.get(item)
-        annotation = getattr(field, "annotation", None)
-        current = next(
-            (part for part in (annotation, *getattr(annotation, "__args__", ())) if hasattr(part, "model_fields")), None
-        )
-        if current is None:
-            return []
-    return list(current.model_fields)
+        tagged = [m for m in current if item in _tags(m)]
+        inner = [part for m in current if item in m.model_fields for part in _models(m.model_fields[str(item)])]
+        current = inner or tagged or current
+    return list(dict.fromkeys(name for m in current for name in m.model_fields))
+
+
+def _models(field: Any) -> list[type[BaseModel]]:
+    """The models that a field's annotation speaks of, however deep."""
+    found: list[type[BaseModel]] = []
+    parts = [field.annotation]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            found.append(part)
+        parts += getattr(part, "__args__", ())
+    return found
+
+
+def _tags(model: type[BaseModel]) -> set[Any]:
+    """What a union may know a model by: its class's name, and the defaults of its fields of one literal."""
+    return {model.__name__, *(f.default for f in model.model_fields.values() if isinstance(f.default, str))}

@@ -24,7 +24,9 @@ from envkit.messages import AssistantMessage, Observation, Usage
 from envkit.policy.base import PolicyContext
 from envkit.policy.options import read_options
 from envkit.tokens.conversation import Conversation, Turn
+from envkit.tokens.export import export
 from envkit.tokens.render import Renderer, shared_renderer
+from envkit.tokens.samples import write_samples
 from envkit.tokens.store import TRACE_JSON, TraceWriter, open_trace
 from envkit.tokens.trace import Trace
 
@@ -48,6 +50,7 @@ class TokenOptions(BaseModel):
         max_in_flight: Requests at one engine at a time, from this process.
         request_timeout_s: Longest wait for one answer of the engine; None leaves it to the trial's deadline.
         api_key_env: Environment variable with the engine's key, if it wants one.
+        samples: Also write what a finished trace exports for training, as `samples.safetensors` beside it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +68,7 @@ class TokenOptions(BaseModel):
     max_in_flight: int = Field(default=256, ge=1)
     request_timeout_s: float | None = Field(default=None, gt=0)
     api_key_env: str | None = None
+    samples: bool = False
 
 
 class TokenPolicy:
@@ -203,9 +207,12 @@ class TokenPolicy:
             await client.close()
 
     def _finish(self) -> None:
-        if self._writer is not None and self._talk is not None:
-            self._writer.finish(self._talk.trace)
-        self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is None or self._talk is None:
+            return
+        writer.finish(self._talk.trace)
+        if self._options.samples:
+            write_samples(writer.folder, export(self._talk.trace))
 
     def _params(self, max_tokens: int, node: int) -> SamplingParams:
         o = self._options

@@ -38,8 +38,8 @@ __all__ = ["EXIT_DISK_FULL", "KILL_GRACE_S", "AttemptRequest", "child_main", "ru
 #: A child's exit code where the disk was too full to say anything else.
 EXIT_DISK_FULL = 74
 
-#: Files of a token trace (`envkit.tokens.store`), which scrubbing would break.
-TOKEN_FILES = frozenset({"trace.journal", "trace.safetensors"})
+#: Files of a token trace (`envkit.tokens.store`, `envkit.tokens.samples`), which scrubbing would break.
+TOKEN_FILES = frozenset({"trace.journal", "trace.safetensors", "samples.safetensors"})
 
 #: An attempt ends itself at its budget and then cleans up; what is alive this long after it is killed.
 KILL_GRACE_S = 30.0

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from envkit.cli.main import main
+from envkit.tokens.samples import SAMPLES
 from envkit.tokens.store import TRACE_JOURNAL, TRACE_TENSORS
 from envkit.trial.trial import TOKEN_FILES
 
@@ -100,4 +101,4 @@ def test_the_audit_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_scrubbing_leaves_the_files_of_ids_alone() -> None:
-    assert {TRACE_JOURNAL, TRACE_TENSORS} == TOKEN_FILES
+    assert {TRACE_JOURNAL, TRACE_TENSORS, SAMPLES} == TOKEN_FILES
