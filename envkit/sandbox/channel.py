@@ -69,6 +69,11 @@ class Stream:
 
     # -- for the operation
 
+    @property
+    def ended(self) -> bool:
+        """Whether no more output comes."""
+        return self._ended
+
     async def change(self) -> None:
         """Waits until something arrives."""
         self._changed.clear()

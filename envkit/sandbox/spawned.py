@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal as signals
 from collections.abc import Awaitable, Callable
@@ -11,6 +12,8 @@ from envkit.failure import SandboxDied
 from envkit.sandbox.channel import Stream
 
 __all__ = ["SupervisedProcess"]
+
+_LAST_WORDS_S = 1.0
 
 
 class SupervisedProcess:
@@ -40,6 +43,8 @@ class SupervisedProcess:
         while "exit" not in stream.events and not stream.response.done():
             await stream.change()
         if "exit" in stream.events:
+            if stream.ended and not stream.response.done():  # only its last words may still be on their way
+                await asyncio.wait({stream.response}, timeout=_LAST_WORDS_S)
             return int(stream.events["exit"])
         response = stream.response.result()
         return int(response.get("exit", response.get("leader", -signals.SIGKILL)))

@@ -72,6 +72,7 @@ class Confinement:
         cgroup_fds: Open `tasks` or `cgroup.procs` files of the agent's cgroups; writing 0 moves the writer.
         rlimits: (resource, limit) to set; what is higher than allowed already is cut down to that.
         oom_score: Written to a command's oom_score_adj where no cgroup keeps the supervisor apart; None to leave it.
+        user: (uid, gid) to become, where the supervisor itself is root; None to stay who it is.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Confinement:
         cgroup_fds: tuple[int, ...] = (),
         rlimits: tuple[tuple[int, int], ...] = (),
         oom_score: int | None = None,
+        user: tuple[int, int] | None = None,
     ) -> None:
         self.cgroup_fds = cgroup_fds
         self.rlimits = []
@@ -86,12 +88,24 @@ class Confinement:
             hard = resource.getrlimit(which)[1]
             self.rlimits.append((which, wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)))
         self.oom_score = oom_score
+        self.user = user
 
     def enter(self) -> None:
         for fd in self.cgroup_fds:
             os.write(fd, b"0")
         for which, limit in self.rlimits:
             resource.setrlimit(which, (limit, limit))
+        if self.user is not None:
+            self.become()
+
+    def become(self) -> None:
+        """Takes the agent's user; the kernel may make a process dumpable that changes its own."""
+        assert self.user is not None
+        uid, gid = self.user
+        os.setgroups([gid])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        hide()
 
 
 class Status:

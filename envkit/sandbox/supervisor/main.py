@@ -15,6 +15,7 @@ import gc
 import os
 import resource
 import sys
+import time
 
 from envkit.sandbox.supervisor import child, loop, pack, tree, unpack, wire
 from envkit.sandbox.supervisor.jobs import Capture, Job
@@ -58,6 +59,8 @@ class Supervisor:
         self._writing = False
         self._confinement = child.Confinement()
         self._env: dict[str, str] = {}
+        self.given_env: dict[str, str] = {}
+        self._heard_s = time.monotonic()
         self._cwd = "/"
         self._root = ""
         self._modules: dict[str, ModuleType] = {}
@@ -115,6 +118,7 @@ class Supervisor:
                 data = b""
             if not data:
                 self._end()
+            self._heard_s = time.monotonic()
             for kind, stream, payload in self._reader.feed(data):
                 self._frame(kind, stream, payload)
 
@@ -186,9 +190,28 @@ class Supervisor:
                 os.kill(-1, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        elif self._confinement.user is not None and self._kill_user():
+            pass
         else:
             for pid in tree.below({os.getpid()}, tree.processes()):
                 tree.send(pid, signal.SIGKILL)
+
+    def _kill_user(self) -> bool:
+        """SIGKILL to all that is the agent's, in one call that nothing can fork away from, sent as the agent itself."""
+        try:
+            pid = os.fork()
+        except OSError:
+            return False
+        if pid == 0:
+            try:
+                self._confinement.become()
+                os.kill(-1, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        return True
 
     def _step_kill_all(self) -> None:
         self.kill_everything()
@@ -210,8 +233,15 @@ class Supervisor:
         for fd in cgroup_fds:
             os.set_inheritable(fd, False)
         rlimits = tuple((getattr(resource, name), size) for name, size in request["rlimits"].items())
-        self._confinement = child.Confinement(cgroup_fds, rlimits, request["oom_score"])
+        user = request.get("user")
+        self._confinement = child.Confinement(
+            cgroup_fds, rlimits, request["oom_score"], None if user is None else (user[0], user[1])
+        )
         self._env = request["env"]
+        if "defaults" in request:  # the image's own environment lies between our defaults and what is fixed
+            self._env = {**request["defaults"], **self.given_env, **self._env}
+        if request.get("silence_s"):
+            self._listen(request["silence_s"])
         os.environ.update(self._env)  # for functions; nothing of ours reads it
         self._cwd = request["cwd"]
         self._root = request.get("root", "")
@@ -222,6 +252,13 @@ class Supervisor:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._respond(stream, {"ok": True, "version": wire.VERSION, "python": ".".join(map(str, sys.version_info[:3]))})
+
+    def _listen(self, silence_s: float) -> None:
+        """Ends everything once the host was not heard for so long: here no connection's end tells that it is gone."""
+        left_s = self._heard_s + silence_s - time.monotonic()
+        if left_s <= 0:
+            self._end()
+        self.loop.after(left_s, lambda: self._listen(silence_s))
 
     def _op_ping(self, stream: int, request: dict[str, Any]) -> None:
         self._respond(stream, {"ok": True, "jobs": len(self.jobs), "children": len(self.children)})
@@ -323,8 +360,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.set_inheritable(fd, False)
     os.chdir("/")
+    given = dict(os.environ)
     os.environ.clear()
     supervisor = Supervisor(fd, out)
+    supervisor.given_env = given
     gc.disable()
     gc.collect()
     gc.freeze()
