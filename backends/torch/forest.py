@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,7 @@ def plant(rows: Sequence[IntArray], *, share: bool = True) -> Forest:
     """Packs rows of token ids. With `share=False` each row is a tree of its own."""
     order = sorted(range(len(rows)), key=lambda i: np.asarray(rows[i], ">i4").tobytes()) if share else range(len(rows))
     ordered = [np.asarray(rows[i], np.int64) for i in order]
-    common = [0, *(_shared(a, b) if share else 0 for a, b in zip(ordered, ordered[1:], strict=False))]
+    common = [0, *(_shared(a, b) if share else 0 for a, b in pairwise(ordered))]
     segments: list[Segment] = []
     ids: list[npt.NDArray[np.int64]] = []
     places: list[list[npt.NDArray[np.int64]]] = [[] for _ in ordered]
@@ -74,7 +75,7 @@ def plant(rows: Sequence[IntArray], *, share: bool = True) -> Forest:
         if high - low == 1:
             continue
         cuts = [low, *(i for i in range(low + 1, high) if common[i] <= shortest), high]
-        work.extend((a, b, depth, above) for a, b in reversed(list(zip(cuts, cuts[1:], strict=False))))
+        work.extend((a, b, depth, above) for a, b in reversed(list(pairwise(cuts))))
     where: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(rows)
     for at, pieces in zip(order, places, strict=True):
         where[at] = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)

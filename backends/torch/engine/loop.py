@@ -164,11 +164,20 @@ class TokenLoop:
         return len(self._waiting)
 
     def load(self, weights: Mapping[str, torch.Tensor], version: int, *, clear_cache: bool = True) -> None:
-        """Replaces weights by name between two steps. Raises `KeyError` for a name the model does not have."""
+        """Replaces weights by name between two steps, all or none.
+
+        Raises:
+            KeyError: The model has no weight of a name.
+            RuntimeError: A weight has another shape.
+        """
         own = dict(self._model.named_parameters(remove_duplicate=False)) | dict(self._model.named_buffers())
         unknown = sorted(set(weights) - set(own))
         if unknown:
             raise KeyError(f"the model has no weights named {unknown[:3]}")
+        wrong = sorted(name for name, tensor in weights.items() if tensor.shape != own[name].shape)
+        if wrong:
+            shapes = f"{list(weights[wrong[0]].shape)}, not {list(own[wrong[0]].shape)}"
+            raise RuntimeError(f"{len(wrong)} weights have other shapes than the model's, such as {wrong[0]}: {shapes}")
         with torch.no_grad():
             for name, tensor in weights.items():
                 own[name].copy_(tensor)
