@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envkit.failure import FailureKind, UserError
+from envkit.messages import well_formed
 from envkit.policy import chat_wire
 from envkit.policy.backoff import delay_s, retry_after_s
 from envkit.policy.chat_client import Meaning, meaning
@@ -253,4 +254,4 @@ class Asker:
         await self._sleep(pause_s)
 
     def _clean(self, text: str) -> str:
-        return self._scrubber.scrub_text(chat_wire.clean(text))
+        return self._scrubber.scrub_text(well_formed(text))
