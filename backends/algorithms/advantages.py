@@ -50,7 +50,7 @@ def grpo(rewards: Floats, groups: Ints, valid: Bools, *, std: bool = False) -> F
 
 
 def rloo(rewards: Floats, groups: Ints, valid: Bools) -> Floats:
-    """R - mean of the group's other valid rollouts = (R - mean) * n / (n - 1); 0 for an only one. Shapes as in `grpo`."""
+    """R - mean of the group's other valid rollouts = (R - mean) * n / (n - 1); 0 for an only one. Shapes: `grpo`."""
     rewards, count, mean, group = _means(rewards, groups, valid)
     scale = np.where(count > 1, count / np.maximum(count - 1, 1), 0.0)
     return np.where(valid, (rewards - mean[group]) * scale[group], 0.0)
@@ -149,7 +149,9 @@ def _trained(rewards: Floats, mask: Bools) -> Floats:
     owner = np.cumsum(mask) - 1
     owned = owner >= 0
     count = int(mask.sum())
-    return np.bincount(owner[owned], np.asarray(rewards, np.float64)[owned], count)[:count]
+    trained = np.zeros(count)
+    np.add.at(trained, owner[owned], np.asarray(rewards, np.float64)[owned])
+    return trained
 
 
 def _whitened(rows: list[Floats]) -> list[Floats]:

@@ -1,8 +1,8 @@
 """Off-policy corrections: what a token's loss is multiplied with because engine and trainer disagree.
 
 rho = exp(l_old - mu) per trained token, detached. In this order, each on what the one before left: the outlier mask
-(a row with one token outside goes), the token mask, truncated importance weights, the mask on the row's mean or product.
-The reduction's denominators stay as they were. Sources: TIS, https://fengyao.notion.site/off-policy-rl; IcePop,
+(a row with one token outside goes), the token mask, truncated importance weights, the mask on the row's mean or
+product. The denominators of the reduction stay as they were. Sources: TIS, fengyao.notion.site/off-policy-rl; IcePop,
 arXiv 2510.18855; sequence weights and geometric masks as in SkyRL's and verl's rollout correction. [M] tokens.
 """
 
@@ -17,9 +17,9 @@ from envkit.backends.algorithms.tokens import Tokens, ratio, row_sum
 __all__ = ["correction"]
 
 
-@torch.no_grad()
 def correction(cfg: Corrections, t: Tokens) -> tuple[Tensor, Tensor]:
     """Factors [M] (0.0 where masked), and which tokens a mask took out [M]."""
+    # nothing here carries a gradient: old and rollout are detached
     log_rho = t.old - t.rollout
     rho = ratio(t.old, t.rollout)
     keep = torch.ones_like(t.rows, dtype=torch.bool)

@@ -15,7 +15,7 @@ _MAX_K3 = 10.0
 
 
 def kl(estimator: Literal["k1", "abs", "k2", "k3"], logprobs: Tensor, ref_logprobs: Tensor) -> Tensor:
-    """d = l - l_ref: k1 d; abs |d|; k2 d^2 / 2; k3 exp(-d) + d - 1 (d within +-20, the result at most 10). [M] -> [M]."""
+    """d = l - l_ref: k1 d; abs |d|; k2 d^2 / 2; k3 exp(-d) + d - 1 (d within +-20, at most 10). [M] -> [M]."""
     d = logprobs - ref_logprobs
     if estimator == "k1":
         return d

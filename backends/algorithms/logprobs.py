@@ -94,7 +94,7 @@ def policy_logprobs(
     return spread(logprobs), None if entropies is None else spread(entropies)
 
 
-class _Chunked(torch.autograd.Function):
+class _Chunked(torch.autograd.Function):  # type: ignore[misc]
     """logprobs [T] and entropies [T] (empty unless asked for)."""
 
     @staticmethod
@@ -116,8 +116,7 @@ class _Chunked(torch.autograd.Function):
         return logprobs, entropies
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, ...]:
+    def _backward(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, ...]:
         """With z the logits over the temperature, p their softmax, H the entropy:
         d logprob / dz_j = [j = target] - p_j and dH / dz_j = -p_j (log p_j + H)."""
         hidden, weight, targets, entropies = ctx.saved_tensors
@@ -145,6 +144,8 @@ class _Chunked(torch.autograd.Function):
         if grad_weight is not None:
             grad_weight = grad_weight.to(weight.dtype)
         return grad_hidden, grad_weight, None, None, None, None
+
+    backward = staticmethod(once_differentiable(_backward))
 
 
 def _log_softmax(hidden: Tensor, weight: Tensor, temperature: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""The loss of a micro-batch: one validity mask, the chosen policy loss, corrections, KL and entropy, weighted and summed.
+"""The loss of a micro-batch: one validity mask, policy loss, corrections, KL and entropy, weighted and summed.
 
 Used by trainers: `step_loss` per micro-batch, backward, metrics added up over micro-batches and ranks. Nothing here
 averages, so the sum over any cut of the mini-batch is the same loss and the same gradient. KL and entropy take part
@@ -78,11 +78,11 @@ def token_losses(
     """The loss of every token, before the reduction's weights. All tensors are [T]; arguments as in `step_loss`.
 
     Returns:
-        Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `masked_tokens`, which
-        the trust region or a correction stopped; `corrected_tokens`, which a correction's mask took out; `ratio_sum` and
-        `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum); `log_ratio_sum` of
-        mu - l (an estimate of the KL divergence of the rollout's policy from the current one); `kl_sum`, `entropy_sum`
-        where they are known.
+        Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `masked_tokens`,
+        which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask took out;
+        `ratio_sum` and `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum);
+        `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one);
+        `kl_sum`, `entropy_sum` where they are known.
 
     Raises:
         ValueError: Lengths differ, or logprobs or entropies that the configuration needs are missing.
@@ -128,10 +128,9 @@ def token_losses(
     return torch.zeros_like(logprobs).masked_scatter(mask, losses), metrics
 
 
-@torch.no_grad()
 def _gap(packed: Packed, logprobs: Tensor, version: int) -> dict[str, Tensor]:
     """|l - mu| over trained tokens of the trainer's own version, and over all other versions."""
-    gap = (logprobs - packed.rollout_logprobs).abs().double()
+    gap = (logprobs.double() - packed.rollout_logprobs.double()).abs()
     fresh = packed.mask & (packed.versions == version)
     stale = packed.mask & (packed.versions != version)
     return {

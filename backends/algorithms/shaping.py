@@ -1,4 +1,4 @@
-"""What changes a reward before the baseline, and what a turn earns by itself: lengths and turn-level credit. Numpy, pure.
+"""What changes a reward before the baseline, and what a turn earns by itself: lengths, turn-level credit. Numpy, pure.
 
 n rollouts of one group. Sources: adaptive length penalty arXiv 2506.05256 eq. 2 (with separate coefficients for the
 model's and the environment's tokens, as the recipe has them); soft overlong punishment DAPO 2503.14476 eq. 13;

@@ -8,7 +8,8 @@ pack(lengths, ...)         rows into micro-batches by token budget, balanced ove
 
 from __future__ import annotations
 
-from envkit.backends.data.group import DropReason, Group, GroupReport, RolloutReport, screen
+from envkit.backends.data.group import DropReason, Group, GroupReport, RolloutReport
+from envkit.backends.data.judge import screen
 from envkit.backends.data.packing import Packing, pack
 from envkit.backends.data.prepare import Prepared, prepare
 from envkit.backends.data.supervised import Example, imitate

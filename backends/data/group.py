@@ -1,4 +1,4 @@
-"""A finished group, and what training makes of it (being written)."""
+"""A finished group, and what training makes of it: the nouns that loop, trainer and reports share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from envkit.backend import Rollout
-from envkit.backends.algorithms.config import AlgorithmConfig
 
-__all__ = ["DropReason", "Group", "GroupReport", "RolloutReport", "screen"]
+__all__ = ["DropReason", "Group", "GroupReport", "RolloutReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,9 @@ class RolloutReport:
     Attributes:
         valid: It has a reward and `on_truncation` did not mask it: it votes in the baseline and may train.
         score: The reward after truncation rules, length penalty and trajectory-level signals; None where not valid.
-        advantage: Of the outcome; None where not valid. Turn-level credit comes on top, per token.
-        trained_tokens: In the rows it gives.
+        advantage: Of the outcome (None where not valid, where the group was dropped, or where advantages are per token
+            from the start). Turn-level credit comes on top, per token.
+        trained_tokens: In the rows it gives; 0 where the group was dropped.
     """
 
     valid: bool
@@ -52,14 +52,13 @@ class RolloutReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What training made of a group; `drop` is None where it trains."""
+    """What training made of a group; `drop` is None where it trains. Rollouts in the group's order."""
 
     id: str
     task: str
     rollouts: tuple[RolloutReport, ...]
     drop: DropReason | None
 
-
-def screen(group: Group, config: AlgorithmConfig, *, min_valid_rows: int = 2) -> GroupReport:
-    """Judges one finished group by itself, as `prepare` will: the loop refills a group that has `drop`."""
-    raise NotImplementedError
+    @property
+    def valid(self) -> int:
+        return sum(r.valid for r in self.rollouts)

@@ -1,0 +1,84 @@
+"""Rows of a rollout: the trace's samples as arrays that a trainer can take as they are.
+
+A token trains where the engine sampled it, something predicts it (not at position 0), and its logprob is a finite
+number; whatever else stands there is context. Used by `prepare`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from envkit.backend import Rollout, Row
+from envkit.backends.data.judge import Turn
+from envkit.tokens.export import Sample
+
+__all__ = ["Draft", "drafts"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A row on its way: everything but advantages and weights.
+
+    Attributes:
+        number: The rollout's, counted over the step.
+        group: The group's, counted over the step.
+        mask: [n], tokens that train.
+        reward: [n], the outcome's score at the last trained token plus each turn's reward at its own last one.
+        turn_advantage: [n], turn-level credit.
+    """
+
+    sample: Sample
+    number: int
+    group: int
+    group_id: str
+    trial: str
+    mask: Bools
+    reward: Floats
+    turn_advantage: Floats
+
+    @property
+    def trained(self) -> int:
+        return int(self.mask.sum())
+
+    def row(self, advantages: Floats, weight: float) -> Row:
+        """The finished row; `advantages` [n] are read at trained tokens, `weight` is the reduction's."""
+        mask = self.mask
+        return Row(
+            ids=self.sample.ids,
+            mask=mask,
+            logprobs=np.where(mask, self.sample.logprobs, np.float32(0.0)),
+            versions=np.where(mask, self.sample.versions, np.int32(-1)),
+            advantages=np.where(mask, advantages, 0.0),
+            weights=np.where(mask, weight, 0.0),
+            group=self.group_id,
+            trial=self.trial,
+        )
+
+
+def drafts(
+    rollout: Rollout, score: float, turns: dict[int, Turn], *, number: int, group: int, group_id: str
+) -> list[Draft]:
+    """One draft per sample that has a token to train."""
+    out = []
+    for sample in rollout.samples:
+        mask = sample.mask & np.isfinite(sample.logprobs)
+        mask[:1] = False
+        if not mask.any():
+            continue
+        reward = np.zeros(len(mask))
+        reward[np.flatnonzero(mask)[-1]] += score
+        own = np.zeros(len(mask))
+        for node, start, end in sample.spans:
+            turn = turns.get(node)
+            if turn is not None:
+                own[start:end] = turn.advantage
+                reward[end - 1] += turn.reward
+        trial = f"{group_id}/{rollout.request.attempt}"
+        out.append(Draft(sample, number, group, group_id, trial, mask, reward, own))
+    return out
