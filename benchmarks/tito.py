@@ -29,7 +29,7 @@ from typing import Any
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-WORDS = Path(__file__).read_text().split()
+WORDS = [w for w in Path(__file__).read_text().split() if "<" not in w]  # without this file's own control tokens
 
 
 def text(words: int, seed: int) -> str:
@@ -87,7 +87,7 @@ def bookkeeping(options: argparse.Namespace) -> list[dict[str, Any]]:
                     call = json.dumps({"name": "read", "arguments": {"path": text(3, number)}})
                     said = f"<think>\n{text(8, number)}\n</think>\n\n<tool_call>\n{call}\n</tool_call><|im_end|>"
                     ids = tokenizer.encode(said, add_special_tokens=False)
-                    result = text(60 if measured else min(4000, history // 3 + 20), number)
+                    result = text(60 if measured else min(options.message, history // 3 + 20), number)
                     started = time.perf_counter()
                     talk.record(turn, ids, [-0.5] * len(ids), [0] * len(ids), finish="stop")
                     turn = talk.observe(
@@ -269,6 +269,7 @@ def main() -> None:
     parser.add_argument("what", choices=["bookkeeping", "engine"])
     parser.add_argument("--history", type=int, nargs="+", default=[1_000, 16_000, 160_000], help="tokens")
     parser.add_argument("--turns", type=int, default=15, help="measured turns at each length")
+    parser.add_argument("--message", type=int, default=4000, help="words of the results that fill the history, at most")
     parser.add_argument("--tokenizer", help="a Hugging Face tokenizer folder; default: a small one, trained now")
     parser.add_argument("--renderer", help="default: qwen3, then template")
     parser.add_argument("--threads", type=int, default=1, help="torch threads")

@@ -90,14 +90,19 @@ class Conversation:
         head = self.trace.node(thread.head)
         if not head.sampled and not observation.messages:
             return Turn(head, thread.prompt, thread.tools)  # asked again: the same prompt is still unanswered
-        history = [*self.trace.messages(head.index), *observation.messages]
+
+        def branch(why: str, *, warn: bool = False) -> Turn:
+            history = [*self.trace.messages(head.index), *observation.messages]  # costs what the history is long
+            tools = thread.tools if observation.tools is None else observation.tools
+            return self._branch(observation.thread, thread, history, tools, why, warn=warn)
+
         if observation.tools is not None and observation.tools != thread.tools:
-            return self._branch(observation.thread, thread, history, observation.tools, "the tool list changed")
+            return branch("the tool list changed")
         if not head.sampled:
-            return self._branch(observation.thread, thread, history, thread.tools, "the last prompt was never answered")
+            return branch("the last prompt was never answered")
         bridged = self._bridge(thread, head, observation.messages, thread.tools)
         if isinstance(bridged, Refused):
-            return self._branch(observation.thread, thread, history, thread.tools, bridged.reason, warn=True)
+            return branch(bridged.reason, warn=True)
         return self._extend(observation.thread, thread, head, bridged, observation.messages, Edge.APPEND)
 
     def _open(self, observation: Observation) -> Turn:
@@ -201,7 +206,7 @@ class Conversation:
         warn: bool = False,
     ) -> Turn:
         if warn:
-            warnings.warn(f"thread {name!r} goes on as a branch: {why}", BranchWarning, stacklevel=4)
+            warnings.warn(f"thread {name!r} goes on as a branch: {why}", BranchWarning, stacklevel=5)
         rendered = self.renderer.render(history, tools)
         shared, said = self._shared(thread.head, rendered.ids, history) if tuple(tools) == thread.tools else (None, 0)
         start = 0 if shared is None else self.trace.node(shared).end

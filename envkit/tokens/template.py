@@ -1,7 +1,8 @@
 """Rendering over a tokenizer's own chat template, for models that no package knows.
 
 The whole prompt is what the template says. A bridge to the next turn is accepted only where it is proven on the
-conversation at hand, by rendering it as text before and after the new messages (text only; nothing old is tokenised):
+conversation at hand, by rendering it as text before and after the new messages (text only; nothing old is tokenised,
+and nothing old is rendered again where `program` shows that its text can't have changed):
 
 1. the prompt is unchanged by the assistant's turn, and both are unchanged by the new messages (prefix-stable);
 2. the sampled stop token is found where the template ends the turn: behind the answer (as ChatML does) or at the head
@@ -15,6 +16,7 @@ Otherwise the answer is `Refused` with the reason. See `render.Renderer` for the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateError
@@ -22,10 +24,31 @@ from jinja2 import TemplateError
 from envkit.failure import UserError, did_you_mean
 from envkit.messages import AssistantMessage, ToolSpec
 from envkit.tokens.formats import FORMATS, Reader, guess_format
+from envkit.tokens.program import Mark, Program, shown
 from envkit.tokens.render import AnyMessage, Parsed, Refused, Rendered, template_messages, template_tools
 from envkit.tokens.shield import RenderError, Shield, Tokenizer
 
 __all__ = ["TemplateRenderer"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A rendered prompt, to go on from.
+
+    Attributes:
+        messages: As the template is shown them.
+        names: Tools by the ids of their calls, for the results to come.
+        tools: What was asked for, and what the template is shown of it.
+        mark: Where the template can go on; `tail`: the prompt's text behind it (all of it where there is no mark).
+        resumable: Whether the template is rendered by our program, which gave the very same prompt.
+    """
+
+    messages: list[dict[str, Any]]
+    names: dict[str, str]
+    tools: tuple[Sequence[ToolSpec] | None, Any]
+    mark: Mark | None
+    tail: str
+    resumable: bool
 
 
 class TemplateRenderer:
@@ -60,6 +83,7 @@ class TemplateRenderer:
         self._tokenizer = tokenizer
         self._shield = Shield(tokenizer)
         self._kwargs = dict(kwargs or {})
+        self._program = Program.of(tokenizer, self._kwargs)
         self._format = tool_format or guess_format(str(template))
         self._reader = Reader(tokenizer, self._format)
         stops: dict[int, str] = {}
@@ -83,27 +107,44 @@ class TemplateRenderer:
 
     # ---- messages to ids ----------------------------------------------------------------------------------------
 
-    def _text(
-        self, messages: Sequence[AnyMessage], tools: Sequence[ToolSpec] | None, *, generation_prompt: bool
-    ) -> str:
-        covered = [
-            {k: v if k == "role" else self._shield.cover(v) for k, v in m.items()} for m in template_messages(messages)
-        ]
+    def _covered(self, messages: Sequence[AnyMessage], names: dict[str, str]) -> list[dict[str, Any]]:
+        """Messages as chat templates expect them, without control literals; `names` learns of their calls."""
+        out: list[dict[str, Any]] = []
+        for said, m in zip(messages, template_messages(messages), strict=True):
+            if isinstance(said, AssistantMessage):
+                names.update((c.id, c.name) for c in said.tool_calls)
+            elif said.role == "tool" and "name" not in m and names.get(m["tool_call_id"] or ""):
+                m["name"] = names[m["tool_call_id"]]
+            out.append({k: v if k == "role" else self._shield.cover(v) for k, v in m.items()})
+        return out
+
+    def _text(self, messages: list[dict[str, Any]], tools: Any, *, generation_prompt: bool) -> str:
+        """The whole conversation by the tokenizer's own means."""
         try:
             out = self._tokenizer.apply_chat_template(
-                covered,
-                tools=self._shield.cover(template_tools(tools)),
-                tokenize=False,
-                add_generation_prompt=generation_prompt,
-                **self._kwargs,
+                messages, tools=tools, tokenize=False, add_generation_prompt=generation_prompt, **self._kwargs
             )
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise RenderError(f"the chat template refuses this conversation: {error}") from error
         return str(out)
 
     def render(self, messages: Sequence[AnyMessage], tools: Sequence[ToolSpec] | None) -> Rendered:
-        text = self._text(messages, tools, generation_prompt=True)
-        return Rendered(ids=self._shield.encode(text), state=text)
+        names: dict[str, str] = {}
+        text, state = self._begin(self._covered(messages, names), names, tools)
+        return Rendered(ids=self._shield.encode(text), state=state)
+
+    def _begin(
+        self, messages: list[dict[str, Any]], names: dict[str, str], tools: Sequence[ToolSpec] | None
+    ) -> tuple[str, _State]:
+        """The whole prompt as text, and where to go on from it."""
+        covered = self._shield.cover(template_tools(tools))
+        text = self._text(messages, covered, generation_prompt=True)
+        if self._program is not None:
+            view, view_tools = shown(self._tokenizer, messages, covered)
+            run = self._program.run(view, view_tools, generation_prompt=True, start=None)
+            if run is not None and run.text == text:
+                return text, _State(view, names, (tools, view_tools), run.mark, run.tail, True)
+        return text, _State(messages, names, (tools, covered), None, text, False)
 
     def bridge(
         self,
@@ -119,11 +160,11 @@ class TemplateRenderer:
             return Refused("the previous turn has no tokens")
         if self.parse(completion, tail, tools).open_reasoning:
             return Refused("the previous turn ended inside its reasoning, which the template would close by itself")
-        said = [*before, answer]
         try:
-            prompt = state if isinstance(state, str) else self._text(before, tools, generation_prompt=True)
-            answered = self._text(said, tools, generation_prompt=False)
-            whole = self._text([*said, *new], tools, generation_prompt=True)
+            if not isinstance(state, _State) or state.tools[0] != tools:
+                names: dict[str, str] = {}
+                _, state = self._begin(self._covered(before, names), names, tools)
+            prompt, answered, whole, after = self._three(state, answer, new)
         except RenderError as error:
             return Refused(str(error))
         if not answered.startswith(prompt):
@@ -139,7 +180,35 @@ class TemplateRenderer:
         ids = self._shield.encode(self._stops[stop] + text)
         if not ids or ids[0] != stop:
             return Refused(f"the stop token {self._stops[stop]!r} does not stand alone when the text goes on")
-        return Rendered(ids=ids[1:] if sampled else ids, state=whole)
+        return Rendered(ids=ids[1:] if sampled else ids, state=after)
+
+    def _three(
+        self, state: _State, answer: AssistantMessage, new: Sequence[AnyMessage]
+    ) -> tuple[str, str, str, _State]:
+        """The prompt, with the answer, and with what follows, all from the same place on; and where to go on next."""
+        tools, names = state.tools[1], dict(state.names)
+        more = self._covered([answer, *new], names)
+        if self._program is not None and state.resumable:
+            more = shown(self._tokenizer, more, None)[0]
+            said, whole = [*state.messages, more[0]], [*state.messages, *more]
+            a = self._program.run(said, tools, generation_prompt=False, start=state.mark)
+            w = self._program.run(whole, tools, generation_prompt=True, start=state.mark)
+            if a is not None and w is not None and (state.mark is None or (a.resumed and w.resumed)):
+                mark, tail = (w.mark, w.tail) if w.mark is not None else (state.mark, w.text)
+                return state.tail, a.text, w.text, _State(whole, names, state.tools, mark, tail, True)
+        else:
+            said, whole = [*state.messages, more[0]], [*state.messages, *more]
+        before = self._text(state.messages, tools, generation_prompt=True) if state.mark else state.tail
+        a_text = self._text(said, tools, generation_prompt=False)
+        w_text = self._text(whole, tools, generation_prompt=True)
+        run = None
+        if self._program is not None and state.resumable:
+            run = self._program.run(whole, tools, generation_prompt=True, start=None)
+        if run is not None and run.text == w_text:
+            after = _State(whole, names, state.tools, run.mark, run.tail, True)
+        else:
+            after = _State(whole, names, state.tools, None, w_text, False)
+        return before, a_text, w_text, after
 
     def _after_stop(self, stop: int, turn: str, delta: str) -> tuple[int, str, bool] | Refused:
         """The text behind a sampled stop token: (the token, the text, True)."""
