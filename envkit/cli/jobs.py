@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envkit import plugins
-from envkit.cli.options import default_concurrency
+from envkit.cli import options
 from envkit.failure import UserError
 from envkit.report.summary import GroupSummary, summarise
 from envkit.trial.job import Job, JobResult
@@ -25,19 +25,39 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, help="the run folder; one that holds this plan is resumed (default: a new one below runs/)"
     )
-    parser.add_argument("--concurrency", type=int, default=None, help="trials at once (default: the number of cores)")
+    parser.add_argument(
+        "--concurrency", type=int, default=None, help="trials at once (default: the number of cores; ray: its places)"
+    )
+    parser.add_argument(
+        "--executor",
+        default="process",
+        metavar="NAME[:k=v,...]",
+        help="where trials run: process (this machine, the default) or ray (a cluster); "
+        "example: ray:address=HOST:6379,trials_per_host=32",
+    )
     parser.add_argument("--starts-per-s", type=float, default=None, help="start at most this many trials per second")
 
 
 def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) -> JobResult:
     """Runs the plan to its end. Ctrl-C ends it cleanly and the result says so."""
-    concurrency = default_concurrency() if args.concurrency is None else args.concurrency
+    executor = options.plugin(args.executor, "--executor")
+    concurrency = args.concurrency
+    if concurrency is None:
+        # One machine is bounded by its cores; a cluster says itself how many it holds.
+        concurrency = options.default_concurrency() if executor.name == "process" else len(specs)
     if concurrency < 1:
         raise UserError(f"--concurrency must be at least 1, found {concurrency}")
     if args.starts_per_s is not None and not 0 < args.starts_per_s < math.inf:
         raise UserError(f"--starts-per-s must be a number above 0, found {args.starts_per_s:g}")
     check_plugins(specs)
-    job = Job(specs, folder, concurrency=concurrency, starts_per_s=args.starts_per_s, progress=not args.json)
+    job = Job(
+        specs,
+        folder,
+        concurrency=concurrency,
+        starts_per_s=args.starts_per_s,
+        executor=plugins.construct("executors", executor.name, executor.options),
+        progress=not args.json,
+    )
     return asyncio.run(job.run())
 
 

@@ -65,7 +65,7 @@ class AdmissionLimits:
     Attributes:
         max_running: Trials at once.
         starts_per_s: Mean start rate; a burst of one second's worth is allowed. None for no limit.
-        max_starting: Trials that have started and were not yet called `ready`; None for no limit.
+        max_starting: Trials that have started and were not yet called `ready`; None for the executor's own limit.
         trial_memory_mb: What one trial is expected to take, sandbox included.
         memory_reserve_mb: Memory never given to trials.
         settle_s: A trial reaches its memory within this time. Until then what it has not taken yet is kept for it,
@@ -102,6 +102,7 @@ class Observed:
         now_s: Any monotonic clock, the same in every call.
         memory_available_mb: The host's (or the cgroup's) available memory.
         places: Trials that the executor can hold at once, those that run included.
+        starting: Trials that may be starting at once (not yet called `ready`), as the executor sees it.
         kv_capacity_tokens: KV room of all engines together.
         mean_trajectory_tokens: Mean final length of the trajectories seen so far.
         engine_waiting: Requests that queue at the engines, all of them together.
@@ -112,6 +113,7 @@ class Observed:
     now_s: float
     memory_available_mb: float | None = None
     places: int | None = None
+    starting: int | None = None
     kv_capacity_tokens: int | None = None
     mean_trajectory_tokens: float | None = None
     engine_waiting: int | None = None
@@ -202,7 +204,7 @@ class Admission:
             self._enqueue(key, task, group)
 
     def ready(self, key: str) -> None:
-        """A running trial is through with starting; counts only where `max_starting` is set. Idempotent."""
+        """A running trial is through with starting; counts only where starts are bounded. Idempotent."""
         self._starting.discard(key)
 
     def finished(self, key: str) -> None:
@@ -274,8 +276,9 @@ class Admission:
             return Hold.RUNNING
         if seen.places is not None and len(self._running) >= seen.places:
             return Hold.PLACES
-        if limits.max_starting is not None and len(self._starting) >= limits.max_starting:
-            return Hold.STARTING
+        for most in (limits.max_starting, seen.starting):
+            if most is not None and len(self._starting) >= most:
+                return Hold.STARTING
         if limits.starts_per_s is not None and self._tokens < 1.0 - 1e-9:
             return Hold.RATE
         # Figures of memory and engines are estimates. With nothing running there is nobody to wait for, so one may

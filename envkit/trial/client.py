@@ -139,6 +139,7 @@ class ForkServer:
         self._ready: asyncio.Future[dict[str, Any]] | None = None
         self._ends: dict[int, asyncio.Future[ChildExit]] = {}
         self._on_start: dict[int, Callable[[int], None]] = {}
+        self._on_ready: dict[int, Callable[[], None]] = {}
         self._count = 0
         self._starting = asyncio.Lock()
         self._closed = False
@@ -228,12 +229,14 @@ class ForkServer:
         stdout: Path | None = None,
         stderr: Path | None = None,
         on_start: Callable[[int, int], None] | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> ChildExit:
         """Runs one child to its end. If this call is cancelled, the child is killed.
 
         Args:
             limit_s: The child is killed with its process group when it is alive after this time.
             on_start: Called with the child's number (for `signal`) and pid.
+            on_ready: Called when the child has said `server.say_ready`, if it does.
         """
         try:
             await self.start()
@@ -247,6 +250,8 @@ class ForkServer:
         self._ends[number] = end
         if on_start is not None:
             self._on_start[number] = lambda pid: on_start(number, pid)
+        if on_ready is not None:
+            self._on_ready[number] = on_ready
         self._send(
             {
                 "op": "fork",
@@ -265,6 +270,7 @@ class ForkServer:
         finally:
             self._ends.pop(number, None)
             self._on_start.pop(number, None)
+            self._on_ready.pop(number, None)
 
     def signal(self, number: int, which: int = signal.SIGTERM) -> None:
         """Sends a signal to a running child; SIGTERM asks a trial to stop cleanly."""
@@ -332,6 +338,10 @@ class ForkServer:
             callback = self._on_start.get(number)
             if callback is not None:
                 callback(frame["pid"])
+        elif event == "ready_child":
+            told = self._on_ready.pop(number, None)
+            if told is not None:
+                told()
         else:
             end = self._ends.get(number)
             if end is not None and not end.done():

@@ -51,10 +51,12 @@ class Room:
 
     Attributes:
         places: Attempts at once, those that run included.
+        starting: Attempts that may be starting at once.
         memory_available_mb: Memory that is free where attempts run, if that is one machine.
     """
 
     places: int | None = None
+    starting: int | None = None
     memory_available_mb: float | None = None
 
 
@@ -78,13 +80,21 @@ class Executor(Protocol):
             EnvkitError: It has had no place for longer than it waits for one: the job stops and can be resumed.
         """
 
-    async def run(self, request: AttemptRequest, *, limit_s: float, on_start: Callable[[int], None]) -> ChildExit:
+    async def run(
+        self,
+        request: AttemptRequest,
+        *,
+        limit_s: float,
+        on_start: Callable[[int], None],
+        on_ready: Callable[[], None] | None = None,
+    ) -> ChildExit:
         """Runs one attempt to its end; cancelled, it kills the attempt.
 
         Args:
             request: `request.folder` exists on this machine and is where the attempt's files have to be.
             limit_s: From the start of its process; then it is killed.
             on_start: Called with a number for `stop`.
+            on_ready: Called when the attempt is through with starting; if it never is, `run` returns without.
 
         Raises:
             EnvkitError: `DISK_FULL`: this machine has no room for what the attempt left.

@@ -24,7 +24,11 @@ from envkit.failure import UserError
 from envkit.sandbox.base import SandboxProvider
 from envkit.trial.server import process_age, temp_root
 
-__all__ = ["collect", "collect_providers"]
+__all__ = ["RAY_TEMP", "collect", "collect_providers"]
+
+#: Where a Ray cluster that a job starts for itself has its folder, whatever TMPDIR says: sockets lie deep below it, and
+#: their names may not be long.
+RAY_TEMP = "/tmp"
 
 #: Folders that an env makes where it is used outside a trial; the number is its process.
 _SCRATCH = re.compile(r"envkit-[a-z]+-(\d+)-.+")
@@ -75,9 +79,12 @@ def _dead_folders() -> list[Path]:
             if pid.isdigit() and process_age(int(pid)) != age:
                 dead.append(root / entry)
     temporary = Path(tempfile.gettempdir())
-    for entry in sorted(os.listdir(temporary)):
-        match = _SCRATCH.fullmatch(entry)
-        path = temporary / entry
+    places = [temporary / entry for entry in sorted(os.listdir(temporary))]
+    if temporary != Path(RAY_TEMP):
+        with contextlib.suppress(OSError):
+            places += [Path(RAY_TEMP, e) for e in sorted(os.listdir(RAY_TEMP)) if e.startswith("envkit-ray-")]
+    for path in places:
+        match = _SCRATCH.fullmatch(path.name)
         if match and process_age(int(match[1])) is None:
             with contextlib.suppress(FileNotFoundError):  # its owner, just ended, may be removing it
                 status = path.lstat()

@@ -1,14 +1,26 @@
-"""What the host can still give: available memory, the smaller of the machine's and of the cgroups' we are in.
+"""What the host can still give: available memory, the smaller of the machine's and of the cgroups' we are in; and how
+many trials it can start at once.
 
-Read by jobs before every admission, so it is two or three small files and never raises.
+Memory is read by jobs before every admission, so it is two or three small files and never raises.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["memory_available_mb"]
+from envkit.trial.result import TrialSpec
+
+__all__ = ["STARTS_PER_CORE", "memory_available_mb", "starting_at_once"]
+
+#: Starting a sandbox is work for a core; much of a trial's later life is waiting for a model. With more starts at once
+#: than this each takes longer and none is done sooner, until starts run into their own deadlines.
+STARTS_PER_CORE = 4
+
+#: Providers whose sandboxes start on the host's own cores.
+_ON_THIS_HOST = frozenset({"local", "host", "docker"})
 
 _CGROUPS = Path("/sys/fs/cgroup")
 #: cgroup v1 says "no limit" with a number near 2^63.
@@ -19,6 +31,13 @@ def memory_available_mb() -> float | None:
     """MiB that processes of ours could still take; None where the host does not say."""
     known = [mb for mb in (_machine_mb(), *(_cgroup_mb(folder) for folder in _own_cgroups())) if mb is not None]
     return min(known) if known else None
+
+
+def starting_at_once(specs: Iterable[TrialSpec]) -> int | None:
+    """How many of these trials this host should be starting at the same time; None where they start elsewhere."""
+    if not any(spec.sandbox.name in _ON_THIS_HOST or ":" in spec.sandbox.name for spec in specs):
+        return None
+    return STARTS_PER_CORE * max(1, len(os.sched_getaffinity(0)))
 
 
 def _machine_mb() -> float | None:

@@ -17,7 +17,7 @@ import datetime as dt
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -220,7 +220,12 @@ class Job:
         except EnvkitError as error:
             self._broken(Failure.of(error.kind, Boundary.ENVKIT, str(error)))
             return None
-        return Observed(time.monotonic(), memory_available_mb=room.memory_available_mb, places=room.places)
+        return Observed(
+            time.monotonic(),
+            memory_available_mb=room.memory_available_mb,
+            places=room.places,
+            starting=room.starting,
+        )
 
     async def _start(self, plan: Plan) -> None:
         """Starts the executor; can be stopped meanwhile, for it may take a minute."""
@@ -273,7 +278,7 @@ class Job:
     async def _attempt(self, key: str, admission: Admission) -> None:
         trial = self._trials[key]
         try:
-            record = await self._one(trial)
+            record = await self._one(trial, lambda: self._ready(key, admission))
             trial.attempts.append(record)
             pause_s = None if self._stopping else self._retry_pause_s(trial, record)
             if pause_s is None:
@@ -294,7 +299,11 @@ class Job:
             admission.add(key, trial.spec.task, group=trial.spec.group, not_before_s=start_s)
         self._wake.set()
 
-    async def _one(self, trial: _Running) -> AttemptResult:
+    def _ready(self, key: str, admission: Admission) -> None:
+        admission.ready(key)
+        self._wake.set()
+
+    async def _one(self, trial: _Running, on_ready: Callable[[], None]) -> AttemptResult:
         """Runs one attempt and returns its record: its own, or ours where it left none."""
         spec = trial.spec
         self._store.drop_snapshots(spec.trial_id)
@@ -308,7 +317,9 @@ class Job:
             trial.number = number
 
         try:
-            ended = await self._executor.run(request, limit_s=spec.timeout_s + self._kill_grace_s, on_start=on_start)
+            ended = await self._executor.run(
+                request, limit_s=spec.timeout_s + self._kill_grace_s, on_start=on_start, on_ready=on_ready
+            )
         finally:
             trial.number = 0
         record = self._store.read_attempt(spec.trial_id, number)

@@ -12,7 +12,7 @@ from envkit.failure import EnvkitError, FailureKind
 from envkit.trial import gc
 from envkit.trial.client import ChildExit, ForkServer
 from envkit.trial.executor import Plan, Room
-from envkit.trial.host import memory_available_mb
+from envkit.trial.host import memory_available_mb, starting_at_once
 from envkit.trial.preload import preloads
 from envkit.trial.trial import AttemptRequest
 
@@ -27,10 +27,12 @@ class ProcessExecutor:
     def __init__(self) -> None:
         self._server: ForkServer | None = None
         self._killed = False
+        self._starting: int | None = None
 
     async def start(self, plan: Plan) -> None:
         """Removes what dead runs left, then starts the fork server."""
         used = {spec.sandbox.name for spec in plan.specs} & set(plugins.names("sandboxes"))
+        self._starting = starting_at_once(plan.specs)
         self._server = ForkServer(**preloads(plan.specs), keep=plan.keep, log=plan.folder / "server.log")
         await asyncio.to_thread(gc.collect, providers=sorted(used))
         if self._killed:
@@ -38,9 +40,16 @@ class ProcessExecutor:
         await self._server.start()
 
     def room(self) -> Room:
-        return Room(memory_available_mb=memory_available_mb())
+        return Room(starting=self._starting, memory_available_mb=memory_available_mb())
 
-    async def run(self, request: AttemptRequest, *, limit_s: float, on_start: Callable[[int], None]) -> ChildExit:
+    async def run(
+        self,
+        request: AttemptRequest,
+        *,
+        limit_s: float,
+        on_start: Callable[[int], None],
+        on_ready: Callable[[], None] | None = None,
+    ) -> ChildExit:
         logs = Path(request.folder, "logs")
         return await self._started().run(
             request.model_dump(mode="json"),
@@ -48,6 +57,7 @@ class ProcessExecutor:
             stdout=logs / "stdout.log",
             stderr=logs / "stderr.log",
             on_start=lambda number, _: on_start(number),
+            on_ready=on_ready,
         )
 
     def stop(self, number: int) -> None:

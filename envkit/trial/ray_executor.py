@@ -25,7 +25,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from envkit.failure import EnvkitError, FailureKind, UserError
 from envkit.trial.client import PRELOAD_S, ChildExit
 from envkit.trial.executor import Plan, Room
+from envkit.trial.gc import RAY_TEMP
+from envkit.trial.host import starting_at_once
 from envkit.trial.preload import preloads
 from envkit.trial.ray_host import TrialHost
 from envkit.trial.shipment import Shipment
@@ -87,6 +89,7 @@ class _Host:
     actor: Any
     places: int
     node: str = "?"
+    starting: int = 0
     ready: bool = False
     retired: bool = False
     running: set[int] = field(default_factory=set)
@@ -108,6 +111,7 @@ class RayExecutor:
         self._temp: str | None = None
         self._hosts: list[_Host] = []
         self._where: dict[int, _Host] = {}
+        self._on_ready: dict[int, Callable[[], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
         self._failures = 0
@@ -157,7 +161,7 @@ class RayExecutor:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if options.address == "local":
             # Short, for the names of sockets below it have an end; the number says whose it is, for `envkit gc`.
-            self._temp = tempfile.mkdtemp(prefix=f"envkit-ray-{os.getpid()}-", dir="/tmp")
+            self._temp = tempfile.mkdtemp(prefix=f"envkit-ray-{os.getpid()}-", dir=RAY_TEMP)
             quiet |= {"include_dashboard": False, "object_store_memory": 256 << 20, "_temp_dir": self._temp}
             if options.resource != "CPU":
                 quiet["resources"] = {options.resource: math.ceil(self._plan.concurrency * options.per_trial)}
@@ -250,7 +254,10 @@ class RayExecutor:
                 f"{'; ' + self._refused if self._refused else ''}): what was finished is kept; resume later",
                 kind=FailureKind.CAPABILITY,
             )
-        return Room(places=places)
+        # Hosts that share a machine share its cores.
+        starting = {host.node: host.starting for host in self._hosts if host.ready}
+        bounded = starting_at_once(self._plan.specs) is not None
+        return Room(places=places, starting=sum(starting.values()) if bounded and starting else None)
 
     def _grow(self) -> None:
         """Asks for as many hosts as the job can use, a few at a time."""
@@ -272,9 +279,12 @@ class RayExecutor:
             )
             host = _Host(made.remote(), self._chunk)
             self._hosts.append(host)
-            task = asyncio.get_running_loop().create_task(self._bring_up(host))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._bring_up(host))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _bring_up(self, host: _Host) -> None:
         """Waits until Ray has placed a host (for as long as that takes) and the host has loaded what trials need."""
@@ -285,8 +295,9 @@ class RayExecutor:
         except (self._ray.exceptions.RayError, TimeoutError) as error:
             told = {"broken": f"{type(error).__name__}: {error}"}
         if "node" in told:
-            host.node, host.ready = told["node"], True
+            host.node, host.starting, host.ready = told["node"], told["starting"], True
             self._failures = 0
+            self._spawn(self._hear(host))
         else:
             self._failures += 1
             if "refused" in told or self._failures >= MAX_FAILURES:
@@ -294,6 +305,15 @@ class RayExecutor:
             self._lose(host)
         self._notify()
         self._grow()
+
+    async def _hear(self, host: _Host) -> None:
+        """Learns which attempts of a host are through with starting, until it is gone."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            while host in self._hosts:
+                for number in await host.actor.ready.remote():
+                    told = self._on_ready.pop(number, None)
+                    if told is not None:
+                        told()
 
     def _lose(self, host: _Host) -> None:
         """A host is gone, or good for nothing: another is asked for in its place."""
@@ -320,7 +340,14 @@ class RayExecutor:
 
     # -- attempts -----------------------------------------------------------------------------------------------------
 
-    async def run(self, request: AttemptRequest, *, limit_s: float, on_start: Callable[[int], None]) -> ChildExit:
+    async def run(
+        self,
+        request: AttemptRequest,
+        *,
+        limit_s: float,
+        on_start: Callable[[int], None],
+        on_ready: Callable[[], None] | None = None,
+    ) -> ChildExit:
         host = await self._place()
         if host is None:
             return ChildExit(lost=True, error="no Ray node has a place for it any more")
@@ -328,6 +355,8 @@ class RayExecutor:
         number = self._count
         host.running.add(number)
         self._where[number] = host
+        if on_ready is not None:
+            self._on_ready[number] = on_ready
         on_start(number)
         try:
             # In time for a host that had to start its fork server again.
@@ -347,6 +376,7 @@ class RayExecutor:
             return ChildExit(error=f"Ray host on node {host.node}: {_last_line(error)}")
         finally:
             self._where.pop(number, None)
+            self._on_ready.pop(number, None)
             host.running.discard(number)
             if host in self._hosts:
                 host.actor.drop.remote(number)

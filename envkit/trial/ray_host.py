@@ -28,6 +28,7 @@ from envkit import plugins
 from envkit.failure import EnvkitError, UserError
 from envkit.trial import gc
 from envkit.trial.client import ForkServer
+from envkit.trial.host import STARTS_PER_CORE
 from envkit.trial.server import own_folder
 
 __all__ = ["ROOM_BYTES", "TrialHost"]
@@ -44,6 +45,7 @@ class TrialHost:
         self._spool = own_folder(os.getpid())
         self._numbers: dict[int, int] = {}  # the executor's number -> the fork server's
         self._stopped: set[int] = set()
+        self._ready: asyncio.Queue[int] = asyncio.Queue()
         self._node = socket.gethostname()
 
     async def start(
@@ -58,7 +60,8 @@ class TrialHost:
             sandboxes: Providers whose leftovers of dead runs are removed first.
 
         Returns:
-            `node`, or `refused` with the reason: what is needed can't be loaded on this node.
+            `node` and how many attempts it can be `starting` at once; or `refused` with the reason: what is needed
+            can't be loaded on this node; or `broken`: it did not come up.
         """
         sys.path += [entry for entry in path if entry not in sys.path and os.path.exists(entry)]  # noqa: ASYNC240
         os.environ.update(environment)
@@ -71,7 +74,7 @@ class TrialHost:
             return {"refused": f"{error}{self._log()}"}
         except (EnvkitError, OSError) as error:
             return {"broken": f"{error}{self._log()}"}
-        return {"node": self._node}
+        return {"node": self._node, "starting": STARTS_PER_CORE * max(1, len(os.sched_getaffinity(0)))}
 
     async def run(self, number: int, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """Runs one attempt. Returns how its process ended (`exit`), and the size and SHA-256 of its packed files."""
@@ -85,6 +88,7 @@ class TrialHost:
                 stdout=folder / "logs" / "stdout.log",
                 stderr=folder / "logs" / "stderr.log",
                 on_start=lambda child, _: self._started(number, child),
+                on_ready=lambda: self._ready.put_nowait(number),
             )
             size, digest = await asyncio.to_thread(_pack, folder, self._package(number))
         finally:
@@ -99,6 +103,13 @@ class TrialHost:
         self._numbers[number] = child
         if number in self._stopped:  # asked for before there was a process to ask
             self._server.signal(child, signal.SIGTERM)
+
+    async def ready(self) -> list[int]:
+        """Waits until attempts are through with starting; returns which."""
+        numbers = [await self._ready.get()]
+        while not self._ready.empty():
+            numbers.append(self._ready.get_nowait())
+        return numbers
 
     async def read(self, number: int, offset: int, length: int) -> bytes:
         """A piece of an attempt's packed files."""

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORBIDDEN_MODULES", "ORPHAN_GRACE_S", "main", "own_folder", "process_age", "temp_root"]
+__all__ = ["FORBIDDEN_MODULES", "ORPHAN_GRACE_S", "main", "own_folder", "process_age", "say_ready", "temp_root"]
 
 #: Modules that start threads or hold state that does not survive a fork. The server must never have them loaded.
 FORBIDDEN_MODULES = ("torch", "grpc", "ray", "tensorflow", "jax", "vllm")
@@ -75,6 +75,17 @@ def own_folder(pid: int) -> Path:
     return temp_root() / f"{pid}-{process_age(pid)}"
 
 
+#: In a child: where it says that it is ready, and the number it goes by.
+_announce: tuple[int, int] | None = None
+
+
+def say_ready() -> None:
+    """In a child: what starting costs is paid, another may start. Does nothing elsewhere, and never waits."""
+    if _announce is not None:
+        with contextlib.suppress(OSError):
+            os.write(_announce[0], b"%d\n" % _announce[1])
+
+
 @dataclass(slots=True)
 class _Child:
     number: int
@@ -110,6 +121,7 @@ class _Server:
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._wake = (wake_read, wake_write)
+        self._said = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             while not self._stopping:
                 self._wait(self._until_next_kill(), listen=True)
@@ -118,12 +130,16 @@ class _Server:
 
     def _wait(self, timeout_s: float | None, *, listen: bool) -> None:
         """One turn: waits for a frame, a child's end or a time to kill, and deals with it."""
-        watched = [self._wake[0], self._control.fileno()] if listen else [self._wake[0]]
+        watched = [self._wake[0], self._control.fileno(), self._said[0]] if listen else [self._wake[0]]
         readable, _, _ = select.select(watched, [], [], timeout_s)
         if self._wake[0] in readable:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._wake[0], 4096):
                     pass
+        if self._said[0] in readable:
+            # Whole numbers: each was written at once, and is shorter than what a pipe takes at once.
+            for number in os.read(self._said[0], 1 << 16).split():
+                self._send({"event": "ready_child", "id": int(number)})
         self._reap()
         self._kill_late()
         if listen and self._control.fileno() in readable:
@@ -257,6 +273,8 @@ class _Server:
         try:
             os.setsid()
             self._leave_server()
+            global _announce
+            _announce = (self._said[1], frame["id"])
             tempfile.tempdir = str(temp)
             for path, target in ((frame["stdout"], 1), (frame["stderr"], 2)):
                 descriptor = os.open(path or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -281,7 +299,7 @@ class _Server:
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         self._control.close()
-        for descriptor in self._wake:
+        for descriptor in (*self._wake, self._said[0]):
             os.close(descriptor)
 
     def _reap(self) -> None:

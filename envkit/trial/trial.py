@@ -31,6 +31,7 @@ from envkit.policy.base import Policy, PolicyContext
 from envkit.task import Task
 from envkit.trial import artifacts, secrets
 from envkit.trial.result import AttemptResult, Status, StepRecord, TrialSpec, UsageTotals
+from envkit.trial.server import say_ready
 from envkit.trial.store import AttemptStore
 
 __all__ = ["EXIT_DISK_FULL", "KILL_GRACE_S", "AttemptRequest", "child_main", "run_attempt"]
@@ -127,6 +128,7 @@ class _Attempt:
         agent = self._deadline.less(self._spec.verify_reserve_s)
         observation: Observation | None
         observation, _ = await env.reset(seed=self._spec.seed)
+        say_ready()
         step = -1
         while observation is not None:
             with self._timed("policy"), boundary(Boundary.POLICY):

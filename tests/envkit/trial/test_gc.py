@@ -29,6 +29,7 @@ def dead_pid() -> int:
 @pytest.fixture
 def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(gc, "RAY_TEMP", str(tmp_path))
     return tmp_path
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -17,50 +19,67 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_fixtures import PLUGINS, Leftovers, spec_for
+from trial_fixtures import NO_RETRIES, PLUGINS, Leftovers, spec_for
 
-from envkit.failure import FailureKind, UserError
+from envkit.failure import EnvkitError, FailureKind, UserError
 from envkit.trial import gc
 from envkit.trial.job import Job, JobResult
 from envkit.trial.progress import Silent, Tally
 from envkit.trial.ray_executor import RayExecutor
 from envkit.trial.result import Status
+from envkit.trial.server import process_age
 from envkit.trial.store import RunStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 MakeTask = Callable[..., Path]
 
+#: Of killing and resuming, by the random generator's seed.
+ROUNDS = 10
+
 #: Nodes that are killed are noticed within seconds instead of half a minute.
 QUICK = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
 
 
-@pytest.fixture
-def cluster(leftovers: Leftovers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+@contextlib.contextmanager
+def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A head without places and two nodes with two places each, in processes of this machine."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    import ray
+
     temp = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # short, for the names of sockets below it
     monkeypatch.setenv("RAY_TMPDIR", str(temp))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    import ray
-
+    store = {"object_store_memory": 100 << 20, "num_cpus": 1}
     made = cluster_utils.Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 1,
-            "include_dashboard": False,
-            "object_store_memory": 100 << 20,
-            "_system_config": QUICK,
-        },
+        initialize_head=True, head_node_args={"include_dashboard": False, "_system_config": QUICK, **store}
     )
-    made.trial_nodes = [
-        made.add_node(num_cpus=1, resources={"envkit_trials": 2}, object_store_memory=100 << 20) for _ in range(2)
-    ]
-    yield made
-    ray.shutdown()
-    made.shutdown()
-    shutil.rmtree(temp)
+    made.trial_nodes = [made.add_node(resources={"envkit_trials": 2}, **store) for _ in range(2)]
+    try:
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+        shutil.rmtree(temp, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster(leftovers: Leftovers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One for a test that breaks it; what is left of its processes is left of the test."""
+    with ray_cluster(monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One for tests that leave it as it was."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        temp = tmp_path_factory.mktemp("shared")
+        monkeypatch.setenv("TMPDIR", str(temp))
+        with ray_cluster(monkeypatch) as made:
+            made.temp = temp
+            yield made
 
 
 def executor(cluster: Any, **options: Any) -> RayExecutor:
@@ -111,3 +130,139 @@ async def test_a_node_that_is_killed_half_way_costs_attempts_and_no_result(
     cluster.shutdown()
     gc.collect(providers=["local"])  # what was on the node's disk
     leftovers.assert_none_within(10)
+
+
+async def test_faults_keep_their_kinds_and_their_logs_and_a_stop_is_clean(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, shared: Any
+) -> None:
+    task = make_task()
+    specs = [
+        spec_for(task, "sabotage:KillsTrial"),
+        spec_for(task, "sabotage:KillsSandboxBetweenSteps"),
+        spec_for(task, "sabotage:Wedges", timeout_s=3.0, verify_reserve_s=0.5),
+        spec_for(make_task("undecided", metadata='verifier = "sabotage:UndecidedVerifier"'), "noop"),
+    ]
+    gated = [spec_for(task, "sabotage:Gated", {"gate": str(tmp_path / "gate")}, sample=i) for i in range(5)]
+    display = At(4, lambda: asyncio.get_running_loop().call_later(3.0, job.stop))
+    job = Job(
+        [*specs, *gated],
+        tmp_path / "run",
+        concurrency=4,
+        retries=NO_RETRIES,
+        kill_grace_s=1.0,
+        executor=executor(shared),
+        progress=display,
+    )
+    outcome = await job.run()
+    assert (outcome.interrupted, outcome.exit_code) == (True, 130)
+    by_id = {result.trial_id: result for result in outcome.results}
+    broken = [by_id[spec.trial_id] for spec in specs]
+    assert [(r.status, r.failure.kind) for r in broken if r.failure is not None] == [
+        (Status.FAILED, FailureKind.TRIAL_DIED),
+        (Status.FAILED, FailureKind.SANDBOX_DIED),
+        (Status.FAILED, FailureKind.DEADLINE),
+        (Status.UNSCORED, FailureKind.JUDGE_UNREACHABLE),
+    ]
+    stopped = [r for r in outcome.results if r.status is Status.CANCELLED]
+    assert len(stopped) == 4
+    for result in stopped:  # cleanly: by themselves, with what they had done
+        assert (tmp_path / "run" / "trials" / result.trial_id / "attempt-1" / "trajectory.json").exists()
+    assert len(outcome.missing) == 1
+    (tmp_path / "gate").touch()
+    again = await Job([*specs, *gated], tmp_path / "run", concurrency=4, retries=NO_RETRIES, kill_grace_s=1.0).run()
+    assert [r.status for r in again.results[-5:]] == [Status.SCORED] * 5  # resumed by another executor
+    leftovers.assert_none_within(10)
+    assert not list(shared.temp.rglob("*.tar"))
+
+
+async def test_a_cluster_without_places_is_refused_with_the_remedy(
+    tmp_path: Path, make_task: MakeTask, shared: Any
+) -> None:
+    specs = [spec_for(make_task())]
+    with pytest.raises(UserError, match=r"--resources='\{\"trials\": 64\}'"):
+        await Job(specs, tmp_path / "a", executor=executor(shared, resource="trials")).run()
+    with pytest.raises(UserError, match=r"no Ray cluster at '127.0.0.1:1'"):
+        await Job(specs, tmp_path / "b", executor=RayExecutor(address="127.0.0.1:1")).run()
+    spec = spec_for(make_task("other"), "no_such_module:Policy")
+    with pytest.raises(UserError, match=r"no Ray node can run these trials: .*no_such_module"):
+        await Job([spec], tmp_path / "c", executor=executor(shared)).run()
+    # A place that never comes: the job ends and can be resumed.
+    waiting = executor(shared, resource="trials", autoscaling=True, patience_s=3.0)
+    with pytest.raises(EnvkitError, match="no place for a trial for 3 s"):
+        await Job(specs, tmp_path / "d", executor=waiting).run()
+    outcome = await Job(specs, tmp_path / "d", executor=executor(shared, resource="CPU", per_trial=0.2)).run()
+    assert [r.reward for r in outcome.results] == [1.0]
+
+
+async def test_a_job_killed_at_random_points_is_resumed_exactly(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, shared: Any
+) -> None:
+    task = make_task()
+    random.seed(21)
+    options = json.dumps({"address": shared.address, "trials_per_host": 2})
+    for round_ in range(ROUNDS):
+        folder = tmp_path / f"run-{round_}"
+        specs = [spec_for(task, "sabotage:Sleepy", {"s": 0.3}, sample=i) for i in range(6)]
+        (tmp_path / "specs.json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
+        command = [sys.executable, str(Path(PLUGINS, "run_job.py")), PLUGINS, str(folder)]
+        job = subprocess.Popen(
+            [*command, str(tmp_path / "specs.json"), "4", "ray", options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(random.uniform(1.0, 12.0))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        before = {
+            s.trial_id: found.finished_at
+            for s in specs
+            if (found := RunStore(folder).read_trial(s.trial_id)) is not None and found.status is Status.SCORED
+        }
+        outcome = await Job(specs, folder, concurrency=4, executor=executor(shared)).run()
+        assert [(r.status, r.reward) for r in outcome.results] == [(Status.SCORED, 1.0)] * 6
+        assert_each_scored_once(folder, outcome)
+        assert {i: r.finished_at for r in outcome.results if (i := r.trial_id) in before} == before
+    gc.collect(providers=["local"])
+    leftovers.assert_none_within(10)
+
+
+async def test_a_cluster_that_the_job_starts_ends_with_it_however_it_ends(
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
+) -> None:
+    specs = [spec_for(make_task(), "sabotage:Sleepy", {"s": 2.0}, sample=i) for i in range(4)]
+    (tmp_path / "specs.json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
+    command = [sys.executable, str(Path(PLUGINS, "run_job.py")), PLUGINS, str(tmp_path / "run")]
+    command += [str(tmp_path / "specs.json"), "2", "ray", json.dumps({"address": "local"})]
+    job = subprocess.Popen(command)
+    end_s = time.monotonic() + 90
+    while not leftovers.sandboxes and time.monotonic() < end_s:
+        time.sleep(0.1)
+    assert leftovers.sandboxes
+    job.kill()
+    job.wait()
+    own = f"envkit-ray-{job.pid}-"
+    end_s = time.monotonic() + 30
+    while processes_of(own) and time.monotonic() < end_s:
+        time.sleep(0.2)
+    assert not processes_of(own)
+    assert any(name.startswith(own) for name in os.listdir("/tmp"))
+    gc.collect(providers=["local"])
+    assert not any(name.startswith(own) for name in os.listdir("/tmp"))
+    leftovers.assert_none_within(5)
+    assert subprocess.run(command).returncode == 0
+    assert not any(name.startswith("envkit-ray-") and not alive(name) for name in os.listdir("/tmp"))
+
+
+def processes_of(mark: str) -> list[str]:
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if mark.encode() in Path("/proc", entry, "cmdline").read_bytes():
+                found.append(entry)
+    return found
+
+
+def alive(name: str) -> bool:
+    return process_age(int(name.split("-")[2])) is not None
