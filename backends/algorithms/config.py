@@ -3,15 +3,35 @@
 `AlgorithmConfig` is the `[algorithm]` table of a run's TOML, strict and frozen; its defaults are the published recipe
 (group means without a standard deviation, DPPO with binary total variation 0.15/0.15, mean over prompts, no KL,
 groups without variance replaced). An alternative is a table of its own (`[algorithm.loss] name = "ppo"`), so that a
-parameter which the chosen loss does not have is an error and never ignored. Nothing here needs torch or numpy.
+parameter which the chosen loss does not have is an error and never ignored; a table without a name adjusts the default.
+Nothing here needs torch or numpy.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from envkit.backends.algorithms.loss_config import (
+    Cispo,
+    Corrections,
+    Dppo,
+    Glm5,
+    Gspo,
+    ImportanceSampling,
+    Interval,
+    KlPenalty,
+    Loss,
+    NonNegative,
+    Positive,
+    Ppo,
+    Sapo,
+    Share,
+    Strict,
+    Supervised,
+    choice,
+)
 from envkit.messages import StopReason
 
 __all__ = [
@@ -44,22 +64,7 @@ __all__ = [
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
-
-
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-
-#: The policy that a ratio is taken against: the engine's own logprobs at sampling (mu), or the trainer's before the
-#: update. With one update per batch the latter is the current policy: its ratio is 1, and nothing is ever clipped.
-Anchor = Literal["rollout", "old"]
-
-# ---- advantages ---------------------------------------------------------------------------------------------------
-
-
-class Grpo(_Strict):
+class Grpo(Strict):
     """Reward minus the mean of the group's valid rollouts."""
 
     name: Literal["grpo"] = "grpo"
@@ -67,19 +72,19 @@ class Grpo(_Strict):
     """Also divide by the group's (unbiased) standard deviation."""
 
 
-class Rloo(_Strict):
+class Rloo(Strict):
     """Reward minus the mean of the group's *other* valid rollouts."""
 
     name: Literal["rloo"] = "rloo"
 
 
-class MaxRl(_Strict):
+class MaxRl(Strict):
     """Reward minus the group's mean, divided by that mean: rare successes weigh more."""
 
     name: Literal["maxrl"] = "maxrl"
 
 
-class ReinforcePlusPlus(_Strict):
+class ReinforcePlusPlus(Strict):
     """Discounted return per token, whitened over the batch; no group baseline."""
 
     name: Literal["reinforce++"] = "reinforce++"
@@ -87,7 +92,7 @@ class ReinforcePlusPlus(_Strict):
     """Discount per trained token."""
 
 
-class Gae(_Strict):
+class Gae(Strict):
     """Generalised advantage estimation. Needs a value per token, which a trainer with a critic gives to `prepare`."""
 
     name: Literal["gae"] = "gae"
@@ -97,143 +102,14 @@ class Gae(_Strict):
     """Weight of longer returns; 1 is Monte Carlo."""
 
 
-Advantage = Annotated[Grpo | Rloo | MaxRl | ReinforcePlusPlus | Gae, Field(discriminator="name")]
-
-# ---- losses -------------------------------------------------------------------------------------------------------
-
-
-class Dppo(_Strict):
-    """Importance-weighted policy gradient; a token that has already moved too far in its advantage's direction is
-    masked. The distance is in probability, not in ratio, so that rare tokens are free to move."""
-
-    name: Literal["dppo"] = "dppo"
-    divergence: Literal["binary_tv", "binary_kl"] = "binary_tv"
-    """Total variation or Kullback-Leibler of the two-way distribution {this token, any other}. For the latter, deltas
-    of 0.05 are usual."""
-    delta_low: NonNegative = 0.15
-    """How far a token with negative advantage may fall."""
-    delta_high: NonNegative = 0.15
-    """How far a token with positive advantage may rise."""
-    ratio_cap: Positive | None = None
-    """Importance ratios count at most this much (the paper's authors use 20); off by default."""
+Advantage = Annotated[
+    Grpo | Rloo | MaxRl | ReinforcePlusPlus | Gae,
+    Field(discriminator="name"),
+    choice("advantage", Grpo, Rloo, MaxRl, ReinforcePlusPlus, Gae),
+]
 
 
-class Glm5(_Strict):
-    """Importance sampling with a double-sided cut: tokens whose ratio leaves the open interval (1 - low, 1 + high)
-    give no gradient, whatever the sign of their advantage."""
-
-    name: Literal["glm5"] = "glm5"
-    low: NonNegative = 0.5
-    high: NonNegative = 4.0
-
-
-class Ppo(_Strict):
-    """The clipped surrogate."""
-
-    name: Literal["ppo"] = "ppo"
-    clip_low: NonNegative = 0.2
-    clip_high: NonNegative = 0.2
-    dual_clip: Annotated[float, Field(gt=1)] | None = None
-    """With a negative advantage A the loss is at most -dual_clip * A (3 is usual); off by default."""
-    anchor: Anchor = "rollout"
-
-
-class Gspo(_Strict):
-    """The clipped surrogate on the sequence's length-normalised ratio; meant for `sequence_mean`."""
-
-    name: Literal["gspo"] = "gspo"
-    clip_low: NonNegative = 0.2
-    clip_high: NonNegative = 0.2
-    anchor: Anchor = "rollout"
-
-
-class Cispo(_Strict):
-    """Policy gradient weighted by the clipped ratio: no token loses its gradient."""
-
-    name: Literal["cispo"] = "cispo"
-    clip_low: NonNegative = 1.0
-    clip_high: NonNegative = 4.0
-    anchor: Anchor = "rollout"
-
-
-class Sapo(_Strict):
-    """A soft gate on the ratio in place of the hard clip."""
-
-    name: Literal["sapo"] = "sapo"
-    tau_positive: Positive = 1.0
-    tau_negative: Positive = 1.05
-    anchor: Anchor = "rollout"
-
-
-class ImportanceSampling(_Strict):
-    """The plain importance-weighted policy gradient, without any trust region."""
-
-    name: Literal["importance_sampling"] = "importance_sampling"
-    anchor: Anchor = "rollout"
-
-
-class Supervised(_Strict):
-    """Cross-entropy on stored trajectories, weighted by the advantage (1 for imitation): the warm start."""
-
-    name: Literal["supervised"] = "supervised"
-
-
-Loss = Annotated[Dppo | Glm5 | Ppo | Gspo | Cispo | Sapo | ImportanceSampling | Supervised, Field(discriminator="name")]
-
-# ---- corrections, KL, lengths, turns ------------------------------------------------------------------------------
-
-
-class Interval(_Strict):
-    """A closed interval of ratios."""
-
-    low: NonNegative
-    high: Positive
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Interval:
-        if self.low > self.high:
-            raise ValueError(f"expected low <= high, found {self.low} > {self.high}")
-        return self
-
-
-class Corrections(_Strict):
-    """Against engines that disagree with the trainer: rho = exp(l_old - mu) per token, with l_old the trainer's logprob
-    before the update. All off by default: a loss anchored on the rollout's logprobs corrects by itself."""
-
-    tis_token: Positive | None = None
-    """Losses times min(rho, this); 2 is usual."""
-    tis_sequence: Positive | None = None
-    """Losses times min(product of the row's rho, this); 5 is usual."""
-    outlier_mask: Interval | None = None
-    """A row trains only if every rho of it lies within (1e-4 and 100 are usual)."""
-    token_mask: Interval | None = None
-    """A token trains only if its rho lies within (0.5 and 2: IcePop)."""
-    geometric_mask: Interval | None = None
-    """A row trains only if the geometric mean of its rho lies within (0.99 and 1.01 are usual)."""
-    product_mask: Interval | None = None
-    """A row trains only if the product of its rho lies within (0.5 and 2 are usual)."""
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Corrections:
-        if self.tis_token is not None and self.tis_sequence is not None:
-            raise ValueError("expected one of tis_token and tis_sequence, found both; they correct the same thing")
-        if self.geometric_mask is not None and self.product_mask is not None:
-            raise ValueError("expected one of geometric_mask and product_mask, found both; both judge the whole row")
-        return self
-
-    @property
-    def any(self) -> bool:
-        return any(getattr(self, name) is not None for name in type(self).model_fields)
-
-
-class KlPenalty(_Strict):
-    """A penalty on the distance from the reference policy (the weights at the start), in the loss."""
-
-    estimator: Literal["k1", "abs", "k2", "k3"] = "k3"
-    coefficient: Positive = 0.001
-
-
-class AdaptiveLength(_Strict):
+class AdaptiveLength(Strict):
     """Adaptive length penalty: a rollout's reward loses its length times the share of its group that solved the task
     (at least 1 / group size), so that easy tasks are answered shortly and hard ones in as many tokens as they need."""
 
@@ -248,7 +124,7 @@ class AdaptiveLength(_Strict):
     """The reward from which a rollout counts as solved."""
 
 
-class SoftOverlong(_Strict):
+class SoftOverlong(Strict):
     """DAPO's soft overlong punishment: nothing up to `limit_tokens - buffer_tokens`, then linearly down to
     `-penalty` at the limit and beyond."""
 
@@ -266,10 +142,14 @@ class SoftOverlong(_Strict):
         return self
 
 
-LengthPenalty = Annotated[AdaptiveLength | SoftOverlong, Field(discriminator="name")]
+LengthPenalty = Annotated[
+    AdaptiveLength | SoftOverlong,
+    Field(discriminator="name"),
+    choice("length penalty", AdaptiveLength, SoftOverlong),
+]
 
 
-class TurnRewards(_Strict):
+class TurnRewards(Strict):
     """Rewards for single turns beside the verdict's: process signals and penalties, as `Rollout.signals` names them.
 
     Off by default. For a penalty on invalid actions: `weights = {invalid_action = -0.1}`."""
@@ -289,7 +169,7 @@ class TurnRewards(_Strict):
 Treatment = Literal["score", "zero", "mask"]
 
 
-class OnTruncation(_Strict):
+class OnTruncation(Strict):
     """What a rollout that a limit ended means, per stop reason: `score` keeps the verdict's reward, `zero` replaces it
     by 0, `mask` takes the rollout out: it trains nothing and votes in no baseline (the overlong filter is `mask` for
     `context`, `tokens` and `turn_length`)."""
@@ -312,7 +192,7 @@ class OnTruncation(_Strict):
 ReductionName = Literal["prompt_mean", "token_mean", "sequence_mean", "length_normalised"]
 
 
-class AlgorithmConfig(_Strict):
+class AlgorithmConfig(Strict):
     """How rewards become a gradient. The defaults are the published recipe's."""
 
     advantage: Advantage = Grpo()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envkit.backends.algorithms.config import Corrections, Interval
+from envkit.backends.algorithms.loss_config import Corrections, Interval
 from envkit.backends.algorithms.tokens import Tokens, ratio, row_sum
 
 __all__ = ["correction"]

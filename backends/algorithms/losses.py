@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envkit.backends.algorithms import config as c
+from envkit.backends.algorithms import loss_config as c
 from envkit.backends.algorithms.tokens import Tokens, ratio, row_mean
 
 __all__ = ["cispo", "dppo", "glm5", "gspo", "importance_sampling", "policy_loss", "ppo", "sapo", "supervised"]

@@ -13,6 +13,7 @@ from torch import Tensor
 from envkit.backends.algorithms.config import AlgorithmConfig
 from envkit.backends.algorithms.corrections import correction
 from envkit.backends.algorithms.kl import kl
+from envkit.backends.algorithms.loss_config import Supervised
 from envkit.backends.algorithms.losses import policy_loss
 from envkit.backends.algorithms.packed import Packed
 from envkit.backends.algorithms.tokens import Tokens, ratio
@@ -58,7 +59,7 @@ def step_loss(
         ref_logprobs=ref_logprobs,
         entropies=entropies,
     )
-    if version is not None:
+    if version is not None and not isinstance(config.loss, Supervised):
         metrics |= _gap(packed, logprobs.detach() if old_logprobs is None else old_logprobs.detach(), version)
     return (packed.weights * losses.double()).sum(), metrics
 
@@ -78,11 +79,12 @@ def token_losses(
     """The loss of every token, before the reduction's weights. All tensors are [T]; arguments as in `step_loss`.
 
     Returns:
-        Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `masked_tokens`,
-        which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask took out;
+        Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `logprob_sum`;
+        `masked_tokens`, which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask took out;
         `ratio_sum` and `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum);
         `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one);
-        `kl_sum`, `entropy_sum` where they are known.
+        `kl_sum`, `entropy_sum` where they are known. The supervised loss has no rollout's logprobs to compare with,
+        hence none of the ratios (nor gaps).
 
     Raises:
         ValueError: Lengths differ, or logprobs or entropies that the configuration needs are missing.
@@ -100,14 +102,9 @@ def token_losses(
         old_logprobs=old_logprobs,
     )
     losses, stopped = policy_loss(config.loss, t)
-    with torch.no_grad():
-        r = ratio(t.logprobs, t.rollout)
-        metrics = {
-            "trained_tokens": mask.sum(),
-            "ratio_sum": r.sum(dtype=torch.float64),
-            "ratio_square_sum": r.square().sum(dtype=torch.float64),
-            "log_ratio_sum": (t.rollout - t.logprobs).sum(dtype=torch.float64),
-        }
+    metrics = _sums(t)
+    if not isinstance(config.loss, Supervised):
+        metrics |= _ratio_sums(t)
     if config.corrections.any:
         factor, masked = correction(config.corrections, t)
         losses = losses * factor
@@ -126,6 +123,25 @@ def token_losses(
         if config.needs_entropy:
             losses = losses - config.entropy_bonus * entropy
     return torch.zeros_like(logprobs).masked_scatter(mask, losses), metrics
+
+
+def _sums(t: Tokens) -> dict[str, Tensor]:
+    logprobs = t.logprobs.detach()
+    return {
+        "trained_tokens": torch.tensor(len(logprobs), device=logprobs.device),
+        "logprob_sum": logprobs.sum(dtype=torch.float64),
+    }
+
+
+def _ratio_sums(t: Tokens) -> dict[str, Tensor]:
+    """Of r = exp(l - mu)."""
+    logprobs = t.logprobs.detach()
+    r = ratio(logprobs, t.rollout)
+    return {
+        "ratio_sum": r.sum(dtype=torch.float64),
+        "ratio_square_sum": r.square().sum(dtype=torch.float64),
+        "log_ratio_sum": (t.rollout - logprobs).sum(dtype=torch.float64),
+    }
 
 
 def _gap(packed: Packed, logprobs: Tensor, version: int) -> dict[str, Tensor]:

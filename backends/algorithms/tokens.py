@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from envkit.backends.algorithms.config import Anchor
+from envkit.backends.algorithms.loss_config import Anchor
 
 __all__ = ["Tokens", "ratio", "row_mean", "row_sum"]
 

@@ -94,7 +94,7 @@ def pack(lengths: Sequence[int] | Ints, *, budget: int, ranks: int = 1) -> Packi
         if places is not None:
             break
         each += 1
-    rank_of = _deal(np.bincount(places, sizes, each * ranks), each, ranks) if len(sizes) else np.zeros(0, np.int64)
+    rank_of = _deal(np.bincount(places, sizes, each * ranks).astype(np.int64), each, ranks)
     _balance(sizes, places, rank_of, budget, ranks)
     return Packing(_result(sizes, places, rank_of, each, ranks), sizes, budget)
 
@@ -136,7 +136,7 @@ def _fill(sizes: Ints, order: Ints, budget: int, count: int, *, emptiest: bool) 
     return places
 
 
-def _deal(loads: npt.NDArray[np.float64], each: int, ranks: int) -> Ints:
+def _deal(loads: Ints, each: int, ranks: int) -> Ints:
     """The rank of each micro-batch: largest first, to the rank with the fewest tokens that still lacks one."""
     rank_of = np.zeros(len(loads), np.int64)
     total, held = np.zeros(ranks), np.zeros(ranks, np.int64)
