@@ -22,6 +22,7 @@ from typing import Any
 
 from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, UserError
 from envkit.home import envkit_home
+from envkit.sandbox import ecr
 from envkit.sandbox.docker_daemon import Daemon, NotThere
 from envkit.sandbox.runtime import find_interpreter
 
@@ -85,6 +86,7 @@ class Images:
         self._network = build_network
         self._arguments = dict(build_arguments or {})
         self._timeout_s = build_timeout_s
+        self._registries = ecr.Registries()
 
     async def get(self, image: str | None, build: Path | None) -> Image:
         """The image by name, or built from a folder; `image` wins.
@@ -105,18 +107,25 @@ class Images:
         except NotThere:
             if self._pull == "never":
                 raise CapabilityError(f"the daemon has no image {name!r}, and pull='never'") from None
-        work = asyncio.to_thread(self._pulled, name)
+        auth = None
+        reference = ecr.parse(name)
+        if reference is not None:  # by digest, so that every daemon and every trial has the same
+            found = await asyncio.to_thread(self._registries.pull, reference)
+            name, auth = found.image, {"username": found.username, "password": found.password}
+        work = asyncio.to_thread(self._pulled, name, auth)
         try:
             await asyncio.wait_for(work, self._timeout_s)
         except TimeoutError:
             raise _failed(f"image {name} was not pulled within {self._timeout_s:g} s") from None
         return _image(name, await self._daemon.call(f"find image {name}", "inspect_image", name))
 
-    def _pulled(self, name: str) -> None:
+    def _pulled(self, name: str, auth: Mapping[str, str] | None) -> None:
         with _locked(f"pull-{name}"):
             tag = None if "@" in name or ":" in name.rpartition("/")[2] else "latest"
             try:
-                self._follow(self._daemon.ask(f"pull {name}", "pull", name, tag=tag, stream=True, decode=True))
+                self._follow(
+                    self._daemon.ask(f"pull {name}", "pull", name, tag=tag, stream=True, decode=True, auth_config=auth)
+                )
             except EnvkitError as error:
                 raise _failed(f"image {name} is not on the daemon and can't be pulled: {error}") from error
 

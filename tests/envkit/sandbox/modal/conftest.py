@@ -1,0 +1,52 @@
+"""A control plane in a thread, and the SDK's settings that lead to it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+def _load() -> ModuleType:
+    name = "envkit_tests_fake_modal"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("fake_modal.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def faults() -> ModuleType:
+    """What can go wrong on demand: `faults.unavailable()`, `faults.slow(1)`, ..."""
+    return _load()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Any]:
+    """The fake control plane, and an environment in which the SDK finds it."""
+    with _load().FakeModal() as fake, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("MODAL_")]:
+            patch.delenv(name)
+        patch.setenv("MODAL_SERVER_URL", fake.url)
+        patch.setenv("MODAL_TOKEN_ID", "ak-test")
+        patch.setenv("MODAL_TOKEN_SECRET", "as-test")
+        patch.setenv("MODAL_CONFIG_PATH", "/nonexistent/modal.toml")
+        yield fake
+
+
+@pytest.fixture
+def fake(service: Any) -> Iterator[Any]:
+    """The same, without faults before and after."""
+    service.mend()
+    yield service
+    service.mend()
