@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm lint typecheck clean
+.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-oracle lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
 	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
+	@echo "make test-oracle  the algorithms against SkyRL's, in .venv-oracle"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
 install: $(VENV)/.installed
@@ -75,6 +76,18 @@ test-vllm: .venv-torch/.installed
 	@command -v bwrap >/dev/null || .venv-torch/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
+# Losses, corrections, advantages and reductions against SkyRL's own, which declares Python 3.12 and runs on 3.11 too.
+test-oracle: .venv-oracle/.installed
+	.venv-oracle/bin/python -m pytest -m oracle tests/backends/algorithms
+
+.venv-oracle/.installed: $(VENV)/.installed
+	@test -x .venv-oracle/bin/python || $(PYTHON) -m venv .venv-oracle
+	.venv-oracle/bin/python -m pip install torch==2.13.0 numpy
+	.venv-oracle/bin/python -m pip install --no-deps --ignore-requires-python skyrl==0.4.0 skyrl-gym==0.4.0
+	.venv-oracle/bin/python -m pip install ray==2.57.0 cloudpickle jaxtyping loguru omegaconf pandas pydantic cloudpathlib
+	.venv-oracle/bin/python -m pip install -e . pytest pytest-asyncio pytest-timeout
+	@touch $@
+
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,4 +100,4 @@ typecheck: install
 	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
 
 clean:
-	rm -rf $(VENV) .venv-torch build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .venv-torch .venv-oracle build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs

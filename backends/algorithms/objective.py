@@ -80,8 +80,8 @@ def token_losses(
 
     Returns:
         Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `logprob_sum`;
-        `masked_tokens`, which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask took out;
-        `ratio_sum` and `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum);
+        `masked_tokens`, which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask
+        took out; `ratio_sum` and `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum);
         `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one);
         `kl_sum`, `entropy_sum` where they are known. The supervised loss has no rollout's logprobs to compare with,
         hence none of the ratios (nor gaps).
