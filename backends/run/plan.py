@@ -174,8 +174,10 @@ class AlarmsPlan(_Strict):
 class WatchingPlan(_Strict):
     """What is written and shown. `metrics.jsonl` and the report always are."""
 
-    tensorboard: bool = False
-    """Write event files into `tensorboard/` (needs the `tensorboard` extra)."""
+    live: Literal["auto", "lines", "off"] = "auto"
+    """A live view on standard error where that is a terminal, else a line a step; `lines` and `off` force."""
+    tensorboard: bool = True
+    """Write TensorBoard event files into `tensorboard/`."""
     wandb: WandbPlan | None = None
     alarms: AlarmsPlan = AlarmsPlan()
     report_every_s: Annotated[float, Field(gt=0)] = 60.0
