@@ -9,6 +9,7 @@ from envkit.backends.loop.config import (
     LoopConfig,
     RetryConfig,
 )
+from envkit.backends.loop.evaluating import Evaluate, EvaluationCall
 from envkit.backends.loop.events import (
     CheckpointDone,
     EvaluationDone,
@@ -25,7 +26,9 @@ from envkit.backends.loop.events import (
     StepDone,
     SyncDone,
 )
-from envkit.backends.loop.loop import EvaluationCall, Loop, TaskOrder
+from envkit.backends.loop.loop import Loop
+from envkit.backends.loop.order import Shuffled, TaskOrder
+from envkit.backends.loop.storage import LocalStorage, MemoryStorage, Storage
 
 __all__ = [
     "AdmissionConfig",
@@ -33,6 +36,7 @@ __all__ = [
     "CheckpointDone",
     "Clock",
     "DeadlineConfig",
+    "Evaluate",
     "EvaluationCall",
     "EvaluationConfig",
     "EvaluationDone",
@@ -42,15 +46,19 @@ __all__ = [
     "GroupDropped",
     "GroupFinished",
     "GroupStarted",
+    "LocalStorage",
     "Loop",
     "LoopConfig",
+    "MemoryStorage",
     "Observer",
     "RealClock",
     "RetryConfig",
     "RolloutFinished",
     "RunEnded",
     "RunStarted",
+    "Shuffled",
     "StepDone",
+    "Storage",
     "SyncDone",
     "TaskOrder",
     "VirtualClock",

@@ -1,0 +1,158 @@
+"""The loop's side of the engines: new weights in, their load out, and what happens while they don't answer.
+
+A failed sync is tried again at once, within its rule; after that training goes on with the old weights, honestly
+labelled, for as many steps as the engines may lag, and then the run ends with the first cause. The watch asks for the
+engines' load all the time: that is where the KV room comes from. While no engine is up, or none answers, nothing new
+starts; after `engines_down_s` of that the run ends. Used by the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from envkit.backend import Engines, Trainer
+from envkit.backends.loop.capacity import Capacity
+from envkit.backends.loop.clock import Clock
+from envkit.backends.loop.config import LoopConfig
+from envkit.backends.loop.events import Fault, SyncDone
+from envkit.backends.loop.waits import Ended, FirstFailure, StuckTask, bounded
+from envkit.backends.loop.watch import Watch
+from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, capture
+
+__all__ = ["Weights"]
+
+#: Pause before a failed sync is tried again.
+SYNC_PAUSE_S = 2.0
+
+
+class Weights:
+    """`version` is that of the engines' weights, as far as we know."""
+
+    def __init__(
+        self,
+        plan: LoopConfig,
+        *,
+        engines: Engines,
+        trainer: Trainer,
+        capacity: Capacity,
+        clock: Clock,
+        first: FirstFailure,
+        watch: Watch,
+        changed: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._engines = engines
+        self._trainer = trainer
+        self._capacity = capacity
+        self._clock = clock
+        self._first = first
+        self._watch = watch
+        self._changed = changed
+        self._polls: asyncio.Task[None] | None = None
+        self.version = -1
+        self.failed_syncs = 0.0
+
+    def start(self) -> None:
+        """Begins to watch the engines."""
+        self._polls = asyncio.get_running_loop().create_task(self._poll())
+
+    async def close(self) -> None:
+        if self._polls is not None:
+            self._polls.cancel()
+            await asyncio.wait([self._polls], timeout=self._plan.deadline.cancel_s)
+
+    async def sync(self, step: int, *, must: bool = False) -> float:
+        """Gives the engines the trainer's weights; returns the seconds it took.
+
+        Args:
+            step: The version being trained, for events.
+            must: Lagging behind is not allowed (at the start, and for evaluations).
+
+        Raises:
+            EnvkitError: The engines are further behind than they may be, or are stuck in the update.
+            Ended: The run failed meanwhile.
+        """
+        begun_s = self._clock.now_s()
+        version, deadline = self._trainer.version, self._plan.deadline
+        if version == self.version:
+            return 0.0
+        what = f"giving version {version} of the weights to the engines"
+        failure: Failure | None = None
+        for attempt in range(self._plan.retry.sync + 1):
+            if attempt:
+                await asyncio.sleep(SYNC_PAUSE_S)
+            try:
+                metrics = await bounded(
+                    self._engines.update(self._trainer, version, self._clock.deadline(deadline.sync_s, what)),
+                    deadline.sync_s,
+                    what,
+                    grace_s=deadline.cancel_s,
+                    first=self._first,
+                )
+            except (Ended, StuckTask):
+                raise  # one that is stuck may still be reading the weights: nothing may train beside it
+            except Exception as error:  # noqa: BLE001 a capture point: whatever an engine does is a fault of the sync
+                failure = capture(error)
+                self.failed_syncs += 1
+                then = "tried again" if attempt < self._plan.retry.sync else "the engines keep their weights"
+                self._watch.emit(Fault(self._clock.now_s(), step, "sync", failure, then))
+            else:
+                self.version = version
+                seconds = self._clock.now_s() - begun_s
+                self._watch.emit(SyncDone(self._clock.now_s(), step, version, seconds, metrics))
+                self._changed()
+                return seconds
+        assert failure is not None
+        lag = version - self.version
+        if must or self.version < 0 or lag > self._plan.sync_lag:
+            behind = "hold no weights of this run yet" if self.version < 0 else f"are {lag} steps behind"
+            raise EnvkitError(
+                f"the engines {behind} and can't be given version {version}: {failure.message}",
+                kind=failure.kind,
+                boundary=failure.boundary,
+            )
+        return self._clock.now_s() - begun_s
+
+    async def _poll(self) -> None:
+        """Asks the engines for their load, for as long as the run goes on."""
+        limits, deadline = self._plan.admission, self._plan.deadline
+        answer_s = min(deadline.engines_down_s, max(30.0, limits.poll_s))
+        down_since_s: float | None = None
+        while True:
+            failure: Failure | None = None
+            if not self._engines.urls:
+                failure = Failure.of(FailureKind.POLICY_UNREACHABLE, Boundary.POLICY, "no engine is up")
+            else:
+                what = "the engines' answer about their load"
+                try:
+                    load = await bounded(
+                        self._engines.load(self._clock.deadline(answer_s, what)),
+                        answer_s,
+                        what,
+                        grace_s=deadline.cancel_s,
+                    )
+                except Exception as error:  # noqa: BLE001 a capture point: it is what the watch is for
+                    failure = capture(error)
+                else:
+                    self._capacity.load = load
+            now_s = self._clock.now_s()
+            if failure is None:
+                down_since_s = None
+            elif down_since_s is None:
+                down_since_s = now_s
+                then = f"nothing new starts; the run ends if it lasts {deadline.engines_down_s:g} s"
+                self._watch.emit(Fault(now_s, 0, "engines", failure, then))
+            elif now_s - down_since_s >= deadline.engines_down_s:
+                self._first.set(
+                    EnvkitError(
+                        f"the engines were down for {now_s - down_since_s:.0f} s: {failure.message}; resume the run "
+                        "when they are back",
+                        kind=FailureKind.POLICY_UNREACHABLE,
+                        boundary=Boundary.POLICY,
+                    )
+                )
+                return
+            self._capacity.down = down_since_s is not None
+            self._changed()
+            await asyncio.sleep(limits.poll_s)
