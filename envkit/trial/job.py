@@ -31,7 +31,7 @@ from envkit.trial.plan import Rerun, check_plan, open_work
 from envkit.trial.preload import preloads
 from envkit.trial.progress import Bar, Display, Silent, Tally
 from envkit.trial.result import AttemptResult, Status, TrialResult, TrialSpec
-from envkit.trial.store import Damage, RunLock, RunStore
+from envkit.trial.store import Damage, RunLock, RunStore, has_room
 from envkit.trial.trial import EXIT_DISK_FULL, KILL_GRACE_S, AttemptRequest
 
 __all__ = ["Job", "JobResult", "preloads"]
@@ -370,8 +370,8 @@ class Job:
         self._store.write_trial(result)
         self._results[result.trial_id] = result
         self._tally.finished(result)
-        if record.failure is not None and record.failure.kind is FailureKind.DISK_FULL:
-            self._broken(record.failure)
+        if record.failure is not None and record.failure.kind is FailureKind.DISK_FULL and not has_room(self.folder):
+            self._broken(record.failure)  # every other trial would fail of it too; else only this one was too large
 
     def _retry_pause_s(self, trial: _Running, record: AttemptResult) -> float | None:
         """Seconds to wait before another attempt; None for no other attempt."""

@@ -30,11 +30,9 @@ from envkit.trial import gc
 from envkit.trial.client import ForkServer
 from envkit.trial.host import STARTS_PER_CORE
 from envkit.trial.server import own_folder
+from envkit.trial.store import has_room
 
-__all__ = ["ROOM_BYTES", "TrialHost"]
-
-#: A node with less room on its disk than this is given no more trials.
-ROOM_BYTES = 64 << 20
+__all__ = ["TrialHost"]
 
 
 class TrialHost:
@@ -95,8 +93,7 @@ class TrialHost:
             self._numbers.pop(number, None)
             self._stopped.discard(number)
             await asyncio.to_thread(shutil.rmtree, folder, True)
-        free = shutil.disk_usage(self._spool).free
-        return {"exit": asdict(ended), "size": size, "sha256": digest, "full": free < ROOM_BYTES}
+        return {"exit": asdict(ended), "size": size, "sha256": digest, "full": not has_room(self._spool)}
 
     def _started(self, number: int, child: int) -> None:
         assert self._server is not None

@@ -25,6 +25,7 @@ import fcntl
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -38,7 +39,10 @@ from envkit.messages import well_formed
 from envkit.trial.result import SCHEMA_VERSION, AttemptResult, TrialResult, TrialSpec
 from envkit.trial.server import process_age
 
-__all__ = ["AttemptStore", "Damage", "RunLock", "RunStore", "read_record", "write_atomic"]
+__all__ = ["AttemptStore", "Damage", "RunLock", "RunStore", "has_room", "read_record", "write_atomic"]
+
+#: With less room than this on a disk, whatever is run there will fail of it.
+_ROOM_BYTES = 64 << 20
 
 M = TypeVar("M", bound=BaseModel)
 Scrub = Callable[[str], str]
@@ -82,6 +86,11 @@ def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise disk_error(error, path) from error
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the disk of a folder has room for more trials' results."""
+    return shutil.disk_usage(folder).free >= _ROOM_BYTES
 
 
 def json_text(value: Any) -> str:
