@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from envkit.backend import Rollout, RolloutRequest, StepMetrics
-from envkit.backends.loop.loop import EvaluationCall
+from envkit.backends.loop import EvaluationCall
 from envkit.backends.loop.order import seed_of
 from envkit.backends.run.log import Log, read_log
 from envkit.backends.run.metrics import Labels, Tally
@@ -29,6 +29,7 @@ __all__ = ["Evaluator"]
 #: Pause before a failed trial is tried again; doubled each time.
 _PAUSE_S = 1.0
 _NO_ENGINE_S = 1.0
+_TELL_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ class Evaluator:
         running = [asyncio.ensure_future(one(trial)) for trial in wanted if trial not in rollouts]
         try:
             if running:
-                await asyncio.wait(running, timeout=call.deadline.timeout_s)
+                # A little before the loop would cancel everything: what is there by then is worth telling.
+                await asyncio.wait(running, timeout=call.deadline.less(_TELL_S).timeout_s)
         finally:
             late = [task for task in running if not task.done()]
             for task in late:
@@ -90,15 +92,16 @@ class Evaluator:
         """One trial to its end, tried again by rule."""
         seen: dict[FailureKind, int] = {}
         while True:
-            while not call.engines.urls:  # it is the loop's to end a run without engines
+            if not (urls := call.engines.urls):  # it is the loop's to end a run without engines
                 await asyncio.sleep(_NO_ENGINE_S)
+                continue
             request = RolloutRequest(
                 task=trial.task,
                 group=f"evaluation-{call.trained}-{self._tasks.index(trial.task)}",
                 attempt=trial.sample,
                 seed=seed_of(self._seed, "evaluation", trial.task, trial.sample),
                 version=call.trained,
-                engine_urls=call.engines.urls,
+                engine_urls=urls,
                 train=False,
             )
             rollout = await call.trials.submit(request, call.deadline)

@@ -36,6 +36,7 @@ __all__ = [
     "TrialPlan",
     "WandbPlan",
     "WatchingPlan",
+    "listed_turns",
     "make_plan",
     "read_plan",
     "read_table",
@@ -378,11 +379,29 @@ def _expand(patterns: Sequence[str], file: Path | None, split: str | None, where
 
 def _listed(file: Path) -> list[str]:
     """The ids of a task list. Lines that begin with `#` are notes, and what follows an id is about it."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UserError(f"the task list {file} can't be read: {error.strerror or error}") from error
-    ids = [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    ids = [words[0] for words in _lines(file)]
     if not ids:
         raise UserError(f"the task list {file} holds no task")
     return ids
+
+
+def listed_turns(file: Path) -> dict[str, float]:
+    """Mean turns by id, of a task list whose lines say `turns=<number>` behind the id."""
+    found: dict[str, float] = {}
+    for words in _lines(file):
+        for word in words[1:]:
+            name, _, value = word.partition("=")
+            if name == "turns":
+                try:
+                    found[words[0]] = float(value)
+                except ValueError:
+                    raise UserError(f"{file}: {words[0]}: turns={value!r} is no number") from None
+    return found
+
+
+def _lines(file: Path) -> list[list[str]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the task list {file} can't be read: {error}") from error
+    return [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from envkit.backends.torch.backend import TorchPlan as plan_model
+    from envkit.backends.torch.backend import derive, run
     from envkit.tokens.trace import FloatArray, IntArray
 
-__all__ = ["scorer_of"]
+__all__ = ["derive", "plan_model", "run", "scorer_of"]
+
+#: What `envkit train` asks of a backend, loaded when it asks.
+_BACKEND = {"derive": "derive", "plan_model": "TorchPlan", "run": "run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BACKEND:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from envkit.backends.torch import backend
+
+    return getattr(backend, _BACKEND[name])
 
 
 def scorer_of(folder: str) -> Callable[[float], Callable[[IntArray], FloatArray]]:
