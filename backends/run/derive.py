@@ -121,7 +121,7 @@ def _notes(plan: Plan, tasks: int, binds: Bound) -> list[str]:
         )
     if plan.trial.timeout_s > loop.deadline.rollout_s:
         notes.append(
-            f"loop.deadline.rollout_s ({loop.deadline.rollout_s:g}) cuts trial.timeout_s ({plan.trial.timeout_s:g}) short"
+            f"loop.deadline.rollout_s ({loop.deadline.rollout_s:g}) cuts trial.timeout_s ({plan.trial.timeout_s:g})"
         )
     if loop.max_staleness == 0:
         notes.append("max_staleness is 0: synchronous, trials and trainer take turns")

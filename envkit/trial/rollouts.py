@@ -121,6 +121,10 @@ class TrialSettings(_Strict):
             labels={"version": str(request.version)},
         )
 
+    def example(self, task: str, train: bool = True) -> TrialSpec:
+        """A trial of a task without engines: what it would need loaded, and whether its plug-ins take their options."""
+        return self.spec(RolloutRequest(task, "plan", 0, 0, 0, (), train))
+
 
 class Keep(_Strict):
     """Which rollouts' files (trajectory, verdict, logs, token trace) stay in the run's folder."""
@@ -186,11 +190,7 @@ class TrialsAdapter:
             if self._ready:
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
-            specs = tuple(
-                self._settings[train].spec(RolloutRequest(task, "plan", 0, 0, 0, (), train))
-                for train in (True, False)
-                for task in self._tasks
-            )
+            specs = tuple(self._settings[train].example(task, train) for train in (True, False) for task in self._tasks)
             plan = Plan(specs, self.folder, self._descriptors, self._concurrency, lambda: None)
             await self._executor.start(plan)
             self._ready = True

@@ -1,0 +1,168 @@
+"""`envkit train`: a training run from a plan (one TOML), resumed where its folder holds it already."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envkit import plugins
+from envkit.backend import Run, Trials
+from envkit.backends.run.derive import Derived, derive
+from envkit.backends.run.folder import claim, plan_toml
+from envkit.backends.run.plan import Plan, make_plan, read_table, tasks_of
+from envkit.cli import jobs, options
+from envkit.trial.host import memory_available_mb
+from envkit.trial.rollouts import TrialsAdapter
+from envkit.trial.store import RunLock
+
+__all__ = ["add_arguments", "describe", "run", "train"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", type=Path, help="the plan, a TOML file; docs/train.md lists every key")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="k=v", dest="sets", help="e.g. loop.group_size=8; may come often"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="the run folder; one that holds this run is resumed (default: a new one below runs/)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved plan and what follows from it")
+
+
+def run(args: argparse.Namespace) -> int:
+    table = read_table(args.plan, args.sets)
+    if args.json:
+        table.setdefault("watching", {})["live"] = "off"
+    plan = make_plan(table, where=str(args.plan))
+    tasks, evaluated = tasks_of(plan)
+    check(plan, tasks[0])
+    if args.dry_run:
+        _dry_run(plan, tasks, evaluated, args.json)
+        return 0
+    folder = args.out or options.new_run_folder("train")
+    try:
+        done = train(plan, folder)
+    except asyncio.CancelledError:
+        print(f"ended at once; the same command with --out {folder} resumes", file=sys.stderr)
+        return 130
+    if args.json:
+        options.dump(_result(done))
+    else:
+        _say(done, plan)
+    return 130 if done.interrupted else 1 if done.failure is not None else 0
+
+
+def check(plan: Plan, task: str) -> None:
+    """Raises `UserError` for a harness, sandbox or policy that does not exist or refuses its options: before anything
+    is started or written."""
+    settings = [plan.trial_settings(), plan.evaluation_settings()]
+    jobs.check_plugins([s.example(task) for s in settings if s is not None])
+    plugins.resolve("executors", plan.trial.executor)
+
+
+def train(plan: Plan, folder: Path) -> Run:
+    """Runs a plan in a folder to its end, and from where it was if the folder holds it.
+
+    Raises:
+        UserError: Another run or another plan is in the folder, or the plan names what does not exist.
+        EnvkitError: A part did not come up.
+    """
+    lock = RunLock(folder)
+    lock.acquire()
+    try:
+        claim(folder, plan)
+        return asyncio.run(_train(plan, folder, lock.descriptor))
+    finally:
+        lock.release()
+
+
+async def _train(plan: Plan, folder: Path, descriptor: int) -> Run:
+    tasks, evaluated = tasks_of(plan)
+    trials = TrialsAdapter(
+        plan.trial_settings(),
+        evaluation=plan.evaluation_settings(),
+        folder=folder,
+        tasks=[*tasks, *evaluated],
+        executor=plan.trial.executor,
+        keep=plan.trial.keep,
+        concurrency=plan.loop.admission.max_running,
+        descriptors=[descriptor],
+    )
+    backend = plugins.resolve("backends", plan.backend)
+    return await _beside(trials, backend, plan, folder)
+
+
+async def _beside(trials: TrialsAdapter, backend: Any, plan: Plan, folder: Path) -> Run:
+    """Loads what trials need while the backend loads its model; a fault of either ends both."""
+    loading = asyncio.ensure_future(trials.start())
+    running = asyncio.ensure_future(_as_run(backend, plan, trials, folder))
+    try:
+        await asyncio.wait({loading, running}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done() and loading.exception() is not None:
+            loading.result()
+        return await running
+    finally:
+        for task in (loading, running):
+            task.cancel()
+        await asyncio.gather(loading, running, return_exceptions=True)
+        await trials.close()
+
+
+async def _as_run(backend: Any, plan: Plan, trials: Trials, folder: Path) -> Run:
+    done: Run = await backend.run(plan, trials, folder)
+    return done
+
+
+def describe(plan: Plan, tasks: list[str], evaluated: list[str]) -> Derived:
+    """What follows from a plan on this machine."""
+    backend = plugins.resolve("backends", plan.backend)
+    own: Mapping[str, Any] = getattr(backend, "derive", lambda plan: {})(plan)
+    return derive(plan, len(tasks), len(evaluated), own, memory_available_mb=memory_available_mb())
+
+
+def _dry_run(plan: Plan, tasks: list[str], evaluated: list[str], as_json: bool) -> None:
+    found = describe(plan, tasks, evaluated)
+    if as_json:
+        options.dump(
+            {
+                "plan": plan.model_dump(mode="json"),
+                "derived": found.to_json(),
+                "tasks": tasks,
+                "evaluation_tasks": evaluated,
+            }
+        )
+        return
+    print(plan_toml(plan).rstrip())
+    print("\n# What follows from it:")
+    for name, value in found.figures.items():
+        print(f"#   {name}: {value:,}" if isinstance(value, int) else f"#   {name}: {value}")
+    print("# Trials at once, at most:")
+    for bound in found.bounds:
+        mark = "  <- binds" if bound is found.binds else ""
+        print(f"#   {bound.name}: {'-' if bound.trials is None else format(bound.trials, ',')}  ({bound.why}){mark}")
+    for note in found.notes:
+        print(f"# Note: {note}")
+
+
+def _result(done: Run) -> dict[str, Any]:
+    return {
+        "folder": str(done.folder),
+        "step": done.step,
+        "checkpoint": str(done.checkpoint) if done.checkpoint else None,
+        "interrupted": done.interrupted,
+        "failure": done.failure.model_dump(mode="json") if done.failure else None,
+        "report": str(done.folder / "report.html"),
+    }
+
+
+def _say(done: Run, plan: Plan) -> None:
+    print(f"{done.step} of {plan.loop.steps} steps; newest checkpoint: {done.checkpoint or 'none'}")
+    print(f"report: {done.folder / 'report.html'}")
+    if done.failure is not None:
+        print(f"stopped: {done.failure.kind}: {done.failure.message}", file=sys.stderr)
+    if done.step < plan.loop.steps:
+        print(f"the same command with --out {done.folder} resumes", file=sys.stderr)
