@@ -47,26 +47,27 @@ def _attend(
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-    out = [
-        piece
-        for segment in segments
-        for piece in _segment(query, key, value, segment, dropout if module.training else 0.0, scaling)
-    ]
+    # Split, never sliced: a slice's gradient is as long as the pack, and there are as many as segments.
+    sizes = [s.end - s.start for s in segments]
+    queries, keys, values = (t.split(sizes, dim=2) for t in (query, key, value))
+    number = {(s.start, s.end): n for n, s in enumerate(segments)}
+    out: list[torch.Tensor] = []
+    for n, segment in enumerate(segments):
+        seen = [number[piece] for piece in segment.above] + [n]
+        k, v = ([part[i] for i in seen] for part in (keys, values))
+        k, v = (part[0] if len(seen) == 1 else torch.cat(part, dim=2) for part in (k, v))
+        out += _causal(queries[n], k, v, dropout if module.training else 0.0, scaling)
     return torch.cat(out, dim=2).transpose(1, 2).contiguous(), None
 
 
-def _segment(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, s: Segment, dropout: float, scaling: float | None
+def _causal(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout: float, scaling: float | None
 ) -> list[torch.Tensor]:
-    """The segment's outputs, [1, heads, block, d] each."""
+    """The last queries of a sequence against all of its keys: outputs [1, heads, block, d]."""
     attend = torch.nn.functional.scaled_dot_product_attention
-    q = query[:, :, s.start : s.end]
-    own_k, own_v = key[:, :, s.start : s.end], value[:, :, s.start : s.end]
-    if not s.above:
-        return [attend(q, own_k, own_v, is_causal=True, dropout_p=dropout, scale=scaling)]
-    k = torch.cat([*(key[:, :, a:b] for a, b in s.above), own_k], dim=2)
-    v = torch.cat([*(value[:, :, a:b] for a, b in s.above), own_v], dim=2)
     before = k.shape[2] - q.shape[2]
+    if not before:
+        return [attend(q, k, v, is_causal=True, dropout_p=dropout, scale=scaling)]
     out = []
     for first in range(0, q.shape[2], _BLOCK):
         block = q[:, :, first : first + _BLOCK]

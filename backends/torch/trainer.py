@@ -163,7 +163,11 @@ class TorchTrainer:
         )
         if loss.requires_grad:
             loss.backward()
-        return {"loss": float(loss), "computed_tokens": float(computed), **{k: float(v) for k, v in sums.items()}}
+        return {
+            "loss": float(loss.detach()),
+            "computed_tokens": float(computed),
+            **{k: float(v) for k, v in sums.items()},
+        }
 
     def _logprobs(
         self, model: Any, micro: MicroBatch, packed: Packed, temperature: float
