@@ -45,7 +45,7 @@ class StorageError(EnvkitError):
     boundary = Boundary.ENVKIT
 
 
-class NotStored(StorageError):
+class NotStored(StorageError, FileNotFoundError):
     """There is no object under the key."""
 
 

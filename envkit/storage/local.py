@@ -88,12 +88,13 @@ class LocalStore:
     def _stat(self, path: Path, key: str) -> Stored:
         try:
             found = path.stat()
-            if not path.is_file():
-                raise NotStored(f"nothing is stored at {path}")
+            there = path.is_file()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotStored(f"nothing is stored at {path}") from error
         except OSError as error:
             raise StorageError(f"can't look at {path}: {error}") from error
+        if not there:
+            raise NotStored(f"nothing is stored at {path}")
         sha256 = None
         with contextlib.suppress(OSError):
             sha256 = os.getxattr(path, _ATTRIBUTE).decode("ascii", "replace")
@@ -194,6 +195,8 @@ def write_whole(target: Path, pieces: Iterator[bytes]) -> None:
         os.rename(half, target)
         _flush(target.parent)
     except OSError as error:
+        if isinstance(error, EnvkitError):  # of the pieces: there is nothing to write
+            raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise EnvkitError(
             f"can't write {target}: {error}", kind=FailureKind.DISK_FULL if full else FailureKind.UNKNOWN

@@ -3,7 +3,8 @@
 An object is one PUT, or a multipart upload where it is large; both appear whole or not at all. Its SHA-256 is kept as
 metadata and checked by every read; each request carries a checksum that the service checks. A read that breaks off goes
 on where it was, in the same version of the object, or fails. boto3 finds credentials, region and endpoint as it always
-does (`AWS_PROFILE`, `AWS_ENDPOINT_URL_S3`, ...). A client belongs to one process: a forked one makes its own.
+does (`AWS_PROFILE`, `AWS_ENDPOINT_URL_S3`, ...). Making a client takes a second, so a process has one for all its
+stores; a forked process makes its own.
 """
 
 from __future__ import annotations
@@ -49,11 +50,16 @@ _TOTAL_S = 3600.0
 _CONNECT_S, _READ_S, _ATTEMPTS = 10.0, 60.0, 6
 #: How often one read is taken up again without having got on.
 _RESUMES = 5
+#: What decides whose credentials a client has.
+_WHO = ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
 _MISSING = {"NoSuchKey", "404", "NotFound"}
 _REFUSED = {
     "NoSuchBucket", "AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
     "InvalidToken", "PermanentRedirect", "AuthorizationHeaderMalformed", "AllAccessDisabled", "InvalidBucketName",
 }  # fmt: skip
+
+_lock = threading.Lock()
+_clients: dict[tuple[Any, ...], Any] = {}
 
 
 class S3Store:
@@ -61,11 +67,18 @@ class S3Store:
 
     Args:
         endpoint_url: Another service than AWS's; None: as boto3 is configured.
+        attempts: How often a request is made that fails for reasons that pass (throttling, a lost connection).
         part_bytes: From which size on, and in what pieces, an object is uploaded in parts; S3 takes at least 5 MiB.
     """
 
     def __init__(
-        self, bucket: str, prefix: str = "", *, endpoint_url: str | None = None, part_bytes: int = _PART
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint_url: str | None = None,
+        part_bytes: int = _PART,
+        attempts: int = _ATTEMPTS,
     ) -> None:
         if not bucket:
             raise UserError("a store in S3 needs a bucket: s3://bucket/prefix")
@@ -76,36 +89,37 @@ class S3Store:
         self.url = f"s3://{bucket}/{self.prefix}".rstrip("/")
         self._endpoint = endpoint_url
         self._part = part_bytes
-        self._lock = threading.Lock()
-        self._made: Any = None
-        self._owner = 0
+        self._attempts = attempts
+        self._page = 1000
 
     # -- the client
 
     def _client(self) -> Any:
-        with self._lock:
-            if self._made is None or self._owner != os.getpid():
-                try:
-                    import boto3
-                    from botocore.config import Config
-                except ImportError as error:
-                    raise CapabilityError(f"a store in S3 needs boto3. {INSTALL}") from error
-                config = Config(
-                    connect_timeout=_CONNECT_S,
-                    read_timeout=_READ_S,
-                    retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-                    max_pool_connections=16,
-                )
-                from botocore.exceptions import BotoCoreError
+        who = (os.getpid(), self._endpoint, self._attempts, *(os.environ.get(name) for name in _WHO))
+        with _lock:
+            if who not in _clients:
+                _clients[who] = self._make()
+            return _clients[who]
 
-                try:
-                    session = boto3.session.Session()
-                    region = session.region_name or "us-east-1"
-                    self._made = session.client("s3", endpoint_url=self._endpoint, config=config, region_name=region)
-                except (BotoCoreError, ValueError) as error:
-                    raise StorageRefused(f"{self.url} can't be used: {error}") from error
-                self._owner = os.getpid()
-            return self._made
+    def _make(self) -> Any:
+        try:
+            import boto3
+            from botocore.config import Config
+            from botocore.exceptions import BotoCoreError
+        except ImportError as error:
+            raise CapabilityError(f"a store in S3 needs boto3. {INSTALL}") from error
+        config = Config(
+            connect_timeout=_CONNECT_S,
+            read_timeout=_READ_S,
+            retries={"mode": "standard", "total_max_attempts": self._attempts},
+            max_pool_connections=16,
+        )
+        try:
+            session = boto3.session.Session()
+            region = session.region_name or "us-east-1"
+            return session.client("s3", endpoint_url=self._endpoint, config=config, region_name=region)
+        except (BotoCoreError, ValueError) as error:
+            raise StorageRefused(f"{self.url} can't be used: {error}") from error
 
     def _call(self, what: str, end: Deadline, call: Callable[[Any], T]) -> T:
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -158,6 +172,8 @@ class S3Store:
                 else:
                     self._put_parts(key, full, file, size, sha256, condition, end)
         except OSError as error:
+            if isinstance(error, EnvkitError):
+                raise
             raise StorageError(f"can't store {self._name(key)}: its source can't be read: {error}") from error
         return Stored(key, size, sha256, time.time())
 
@@ -344,7 +360,7 @@ class S3Store:
                 f"list {self.url}/{prefix}",
                 end,
                 lambda client, more=more: client.list_objects_v2(  # type: ignore[misc]
-                    Bucket=self.bucket, Prefix=self.prefix + prefix, **more
+                    Bucket=self.bucket, Prefix=self.prefix + prefix, MaxKeys=self._page, **more
                 ),
             )
             for entry in page.get("Contents") or []:
