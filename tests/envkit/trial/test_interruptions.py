@@ -1,8 +1,11 @@
-"""Ctrl-C and SIGKILL of the job at random moments: nothing lives on, and a resume completes the set, none twice."""
+"""Ctrl-C and SIGKILL of the job at random moments: nothing lives on, and a resume completes the set, none twice.
+The same where the job and all that is below it die at one moment, so that nobody is left to clean up but the resume."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sabotage import descendants
 from trial_fixtures import PLUGINS, Leftovers, spec_for
 
 from envkit.trial.job import Job
@@ -33,20 +37,34 @@ def start(folder: Path, specs_file: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def kill_tree(root: int) -> None:
+    """Kills a process and everything below it at once: stopped first, so that none of them can react."""
+    os.kill(root, signal.SIGSTOP)
+    found = [root, *descendants(root)]
+    for which in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, which)
+
+
 async def interrupt_and_resume(
-    tmp_path: Path, task: Path, leftovers: Leftovers, which: signal.Signals, delay_s: float
+    tmp_path: Path, task: Path, leftovers: Leftovers, which: signal.Signals, delay_s: float, *, tree: bool = False
 ) -> None:
-    folder = tmp_path / f"run-{which.name}-{delay_s:.3f}"
+    folder = tmp_path / f"run-{which.name}-{tree}-{delay_s:.3f}"
     specs = [spec_for(task, "sabotage:Sleepy", {"s": 0.3}, sample=i) for i in range(TRIALS)]
     specs_file = tmp_path / "specs.json"
     specs_file.write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
     job = start(folder, specs_file)
     time.sleep(delay_s)
-    job.send_signal(which)
+    if tree and job.poll() is None:
+        kill_tree(job.pid)
+    else:
+        job.send_signal(which)
     code = job.wait(30)
     if code != 0:  # 0: it was through already
         assert code in (-which, 130)
-    leftovers.assert_none_within(5)
+    if not tree:
+        leftovers.assert_none_within(5)
 
     before = scored(folder, [s.trial_id for s in specs])
     outcome = await Job(specs, folder, concurrency=3, unscored=Rerun.NEVER).run()
@@ -59,6 +77,8 @@ async def interrupt_and_resume(
         assert [a.status for a in attempts].count(Status.SCORED) == 1
         if result.trial_id in before:
             assert result.finished_at == before[result.trial_id].finished_at
+            assert result.verdict == before[result.trial_id].verdict
+    leftovers.assert_none_within(5)
 
 
 def scored(folder: Path, ids: list[str]) -> dict[str, TrialResult]:
@@ -77,14 +97,18 @@ async def test_interrupted_in_the_middle(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("which", "tree"),
+    [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, False)],
+    ids=["job", "tree", "ctrl-c"],
+)
 async def test_interrupted_at_twenty_random_points(
-    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, which: signal.Signals
+    tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, which: signal.Signals, tree: bool
 ) -> None:
     task = make_task()
     random.seed(20)
     for _ in range(20):
-        await interrupt_and_resume(tmp_path, task, leftovers, which, random.uniform(0.05, 4.0))
+        await interrupt_and_resume(tmp_path, task, leftovers, which, random.uniform(0.05, 6.0), tree=tree)
 
 
 @pytest.mark.slow
