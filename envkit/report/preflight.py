@@ -208,7 +208,7 @@ class _Counting:
         for attempt in finished:
             self._times(attempt)
             self.notes.update(note[:200] for note in attempt.notes)
-        task = result.task_id or result.spec.task
+        task = result.spec.task  # a trial that died early knows no other name
         count = self.tasks.setdefault(task, _TaskCount())
         count.trials += 1
         found = list(_faults(result, finished))

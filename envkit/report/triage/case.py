@@ -36,6 +36,14 @@ _NO_MEMORY = re.compile(
     r"|most likely by the memory",
     re.I,
 )
+_NOTHING = frozenset(
+    {"", "(no output)", "(the tool returned nothing.)", "no files found.", "no matches found.", "no results", "[]",
+     "{}", "null", "none", '""', "no content", "no results found."}
+)  # fmt: skip
+_MUTE = frozenset({"", "(the tool returned nothing.)", "null"})
+_MAX_COMMAND = 50_000
+#: Characters beyond which an answer is not parsed as an object.
+_MAX_OBJECT = 200_000
 _READERS = re.compile(r"read|grep|search|list|glob|view|fetch|get|find|tree|metadata|schema|cat\b", re.I)
 _RUNNERS = re.compile(r"bash|shell|exec|python|terminal|command|run", re.I)
 
@@ -68,47 +76,84 @@ class Sign:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answered:
     """A call, and what it was answered."""
 
     turn: int
     call: ToolCall
-    text: str
+    raw: str
     is_error: bool
 
+    @cached_property
+    def _object(self) -> dict[str, Any] | None:
+        """The answer as an object, where a tool gives one instead of a text."""
+        if not self.raw.startswith("{") or len(self.raw) > _MAX_OBJECT:
+            return None
+        try:
+            value = json.loads(self.raw)
+        except (ValueError, RecursionError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    @cached_property
+    def text(self) -> str:
+        """What the tool said: of an object with an `output`, that."""
+        output = (self._object or {}).get("output")
+        return output if isinstance(output, str) else self.raw
+
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it: no text, or an object of nothing but empty lists, empty texts and zeros."""
+        if self.text.strip().lower() in _NOTHING:
+            return True
+        rest = {key: value for key, value in (self._object or {"": 1}).items() if key not in ("success", "ok")}
+        return not any(value not in ([], {}, "", 0, None, False) for value in rest.values())
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether the tool itself said nothing at all, not even that there is nothing."""
+        return self.text.strip().lower() in _MUTE
+
+    @cached_property
     def key(self) -> tuple[str, str]:
         """What makes two calls the same call."""
         if self.call.arguments is None:
             return self.call.name, self.call.raw_arguments or ""
         return self.call.name, json.dumps(self.call.arguments, sort_keys=True, ensure_ascii=False)
 
-    @property
+    @cached_property
     def runs_programs(self) -> bool:
         """Whether the call runs programs of the agent's choice, so that its text is theirs and no file's."""
         return bool(_RUNNERS.search(self.call.name)) or not _READERS.search(self.call.name)
 
     @property
     def command(self) -> str:
-        """All texts of the arguments in one."""
-        return "\n".join(_texts(self.call.arguments))
+        """All texts of the arguments in one, as far as they are looked at."""
+        return "\n".join(_texts(self.call.arguments))[:_MAX_COMMAND]
 
     @property
     def timed_out(self) -> bool:
-        return bool(_TIMED_OUT.search(self.text[-600:]))
+        end = self.text[-600:]
+        return " after " in end and bool(_TIMED_OUT.search(end))
 
     @property
     def no_memory(self) -> bool:
-        return bool(_NO_MEMORY.search(self.text[-2000:]))
+        end = self.text[-2000:]
+        return "emory" in end and bool(_NO_MEMORY.search(end))
 
-    @property
+    @cached_property
     def failed(self) -> bool:
         """Whether the tool says that it did not work: an error, or a program that ended badly."""
         if self.is_error or self.timed_out:
             return True
+        if self._object is not None and (self._object.get("success") is False or self._object.get("error")):
+            return True
         head = self.text[:80].lstrip().lower()
-        return head.startswith(("error", "traceback")) or bool(_EXIT.search(self.text[-300:]))
+        if head.startswith(("error", "traceback")):
+            return True
+        end = self.text[-300:]
+        return ("<" in end or "[" in end) and bool(_EXIT.search(end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +187,8 @@ class Case:
 
     @property
     def task(self) -> str:
-        return self.result.task_id or self.result.spec.task
+        """As the plan names it: a trial that died before its task was loaded has no other name for it."""
+        return self.result.spec.task
 
     @cached_property
     def answered(self) -> tuple[Answered, ...]:
@@ -163,6 +209,10 @@ class Case:
         if self.result.final_answer:
             return self.result.final_answer
         return self.turns[-1].message.text if self.turns else ""
+
+    def is_judged(self, criterion: Criterion) -> bool:
+        """Whether a model was asked about it. A step's criteria carry its name before their own."""
+        return criterion.id in self.judged or criterion.id.partition("/")[2] in self.judged
 
     @cached_property
     def criteria(self) -> tuple[Criterion, ...]:

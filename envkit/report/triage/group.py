@@ -185,7 +185,7 @@ class _Grouping:
             self.cancelled += 1
             return
         self.trials += 1
-        task = self.tasks.setdefault(result.task_id or result.spec.task, _TaskCount())
+        task = self.tasks.setdefault(result.spec.task, _TaskCount())
         task.trials += 1
         if result.reward is not None:
             self.reward_sum, self.rewards = self.reward_sum + result.reward, self.rewards + 1
@@ -263,7 +263,7 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
     run = StoredRun(folder)
     grouping = _Grouping(below, examples)
     for result in run.results():
-        if task is None or task(result.task_id or result.spec.task):
+        if task is None or task(result.spec.task):
             attempt = _decided_by(result)
             grouping.add(result, lambda: read_case(result, attempt, run.attempt_folder(result.trial_id, attempt)))  # noqa: B023
     return _report(grouping, str(folder), below, run.damaged)

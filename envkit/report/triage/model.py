@@ -35,6 +35,9 @@ _CUT = ("length", "max_tokens")
 _REFUSED = ("content_filter", "refusal", "safety")
 _LIMITS = {StopReason.TURNS: "turns", StopReason.TOKENS: "tokens", StopReason.WORKING_TIME: "working time"}
 
+#: Characters of a message that are looked at.
+_MAX_TEXT = 20_000
+
 LOOP = 5
 FEW_CALLS = 2
 
@@ -60,7 +63,7 @@ def _unparsable(case: Case) -> Iterator[Sign]:
         yield Sign("unparsable", strong, Evidence(turn, shorten(said)), call.name)
         return
     for each in case.turns:
-        found = None if each.message.tool_calls else _CALL_IN_TEXT.search(each.message.text)
+        found = None if each.message.tool_calls else _CALL_IN_TEXT.search(each.message.text[:_MAX_TEXT])
         if found:
             last = each.number == case.last_turn
             text = "a call stands in the text, where it is not read: " + each.message.text[found.start() :][:400]

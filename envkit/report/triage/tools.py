@@ -26,15 +26,12 @@ _MISSING = tuple(
         r"No matching distribution found for ([\w.\[\]-]+)",
     )
 )
+#: Words of which one is in every text that a pattern above matches: most texts have none, and a look is cheap.
+_WORDS = ("No module named", "not found", "Cannot find module", "No such file", "no package called", "shared libraries",
+          "Missing optional", "No matching distribution")  # fmt: skip
 #: Files, not programs: what open() of a relative path says looks the same.
 _FILE_NAME = re.compile(r"\.(?:xlsx?|docx?|pptx?|pdf|csv|txt|json|md|py|sh|png|jpe?g|html?|xml|zip|eml|ics|db)$", re.I)
 
-_NOTHING = frozenset(
-    {"", "(no output)", "(the tool returned nothing.)", "no files found.", "no matches found.", "no results", "[]",
-     "{}", "null", "none", '""', "no content", "no results found."}
-)  # fmt: skip
-#: A sure sign: the tool itself gave nothing at all.
-_SAID_NOTHING = frozenset({"", "(the tool returned nothing.)", "null"})
 #: Commands that are run for what they print.
 _ASKS = re.compile(
     r"^\s*(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:cat|ls|head|tail|e?grep|rg|find|wc|pdftotext|strings|file|stat|tree|du"
@@ -59,7 +56,12 @@ def signs(case: Case) -> Iterator[Sign]:
 
 def _missing(answer: Answered) -> str | None:
     """What a program's output names as missing."""
-    for line in answer.text[-20_000:].splitlines():
+    text = answer.text[-20_000:]
+    if not any(word in text for word in _WORDS):
+        return None
+    for line in text.splitlines():
+        if not any(word in line for word in _WORDS):
+            continue
         for pattern in _MISSING:
             found = pattern.search(line.strip())
             if found and not _FILE_NAME.search(found[1]):
@@ -101,18 +103,18 @@ def _asks(answer: Answered) -> bool:
 
 def _nothing(answered: Sequence[Answered]) -> Iterator[Sign]:
     asked = [a for a in answered if _asks(a)]
-    empty = [a for a in asked if not a.failed and a.text.strip().lower() in _NOTHING]
+    empty = [a for a in asked if not a.failed and a.is_empty]
     if not empty:
         return
     tool, times = Counter(a.call.name for a in empty).most_common(1)[0]
     of_tool = [a for a in asked if a.call.name == tool]
-    silent = [a for a in of_tool if a.text.strip().lower() in _SAID_NOTHING]
+    silent = [a for a in of_tool if a.is_mute]
     dead = len(silent) >= 2 and len(silent) == len(of_tool)
     strong = dead or (len(empty) >= 3 and 2 * len(empty) >= len(asked))
     if not strong and len(empty) < 3:
         return
     first = next(a for a in empty if a.call.name == tool)
-    said = first.text.strip() or "(empty)"
+    said = first.raw.strip() or "(empty)"
     text = f"{times} of {len(of_tool)} calls of {tool} returned nothing; {_call(first)} -> {said}"
     yield Sign("tool_nothing", strong, Evidence(first.turn, shorten(text)), tool)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from envkit.office.problem import Problem
-from envkit.report.triage.case import Case, Evidence, Sign, shorten
+from envkit.report.triage.case import Answered, Case, Evidence, Sign, shorten
 from envkit.verifier import Criterion, Outcome
 
 __all__ = ["signs"]
@@ -22,12 +22,14 @@ _REFUSED = re.compile(
 _MISSING = re.compile(r"(?:^|; |: )(/[^\n;]+?) is missing\b")
 _TOO_MUCH = re.compile(r"more than \d+ files and folders|which are more than are judged")
 _ALIKE = 0.7
+_WRITERS = re.compile(r"write|create|edit|save|export|new|add|convert", re.I)
+_WRITING = re.compile(r">|\b(?:tee|cp|mv|install|save\w*|to_\w+|write\w*|dump|open|convert\w*)\b|\s-o\b|--out")
 
 
 def signs(case: Case) -> Iterator[Sign]:
     if case.result.verdict is None or not case.failed:
         return
-    own = [c for c in case.failed if c.id not in case.judged]
+    own = [c for c in case.failed if not case.is_judged(c)]
     yield from _refused(case, own)
     yield from _elsewhere(case, own)
     yield from _outcome(case)
@@ -82,12 +84,19 @@ def _found_elsewhere(case: Case, path: str, wanted: set[str]) -> tuple[int | Non
         if found:
             return _turn_naming(case, found[0]), found[0]
     # Outside the two trees that are kept: only the calls know of it.
-    quoted = re.compile(rf"(?<![\w.-])(/(?:[\w.@+ -]+/)*{re.escape(name)})", re.I)
+    quoted = re.compile(rf"(?<![\w.-])(/(?:[\w.@+ -]{{1,255}}/){{0,12}}{re.escape(name)})", re.I)
     for answer in case.answered:
+        if name.casefold() not in answer.command.casefold() or not _writes(answer):
+            continue
         for place in quoted.findall(answer.command):
             if place != path and not place.startswith(("/filesystem/", "/.apps_data/")) and not answer.failed:
                 return answer.turn, place
     return None
+
+
+def _writes(answer: Answered) -> bool:
+    """Whether a call looks as if it wrote a file."""
+    return bool(_WRITERS.search(answer.call.name) or _WRITING.search(answer.command))
 
 
 def _alike(left: str, right: str) -> bool:
@@ -106,8 +115,8 @@ def _outcome(case: Case) -> Iterator[Sign]:
     detail = ", ".join(sorted(c.id for c in failed))
     first = max(failed, key=lambda c: (c.gate, c.weight))
     evidence = Evidence(case.last_turn, shorten(_told(first)))
-    computed = [c for c in counted if c.id not in case.judged]
-    if computed and all(c.id in case.judged for c in failed):
+    computed = [c for c in counted if not case.is_judged(c)]
+    if computed and all(case.is_judged(c) for c in failed):
         yield Sign("judge_only", True, evidence, detail)
         return
     passed = len(counted) - len(failed)

@@ -1,0 +1,71 @@
+"""Small tasks and scripted trials, run as jobs through the real harnesses and sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from envkit.failure import FailureKind
+from envkit.trial.job import Job, JobResult
+from envkit.trial.result import Plugin, TrialSpec
+
+NO_RETRIES = dict.fromkeys(FailureKind, 0)
+SOLVE = "echo ready > /filesystem/report.txt\nmkdir -p /logs/agent\necho done > /logs/agent/answer.txt\n"
+#: A verifier that leaves no reward.
+NO_REWARD_SCRIPT = "echo nothing\n"
+CHECKS = """\
+schema_version = "1"
+[[check]]
+id = "report"
+kind = "text"
+path = "/filesystem/report.txt"
+contains = ["ready"]
+[[check]]
+id = "kept"
+kind = "file"
+path = "/filesystem/notes.txt"
+unchanged = true
+[[check]]
+id = "said"
+kind = "answer"
+contains = ["done"]
+"""
+
+
+def write_task(folder: Path, *, checks: str = CHECKS, script: str | None = None, solve: str = SOLVE) -> Path:
+    """A small Harbor task: write 'ready' into report.txt and say 'done'."""
+    files = {
+        "task.toml": 'schema_version = "1.4"\n[environment]\nnetwork_mode = "no-network"\n',
+        "instruction.md": "Write the word 'ready' into report.txt and say done.\n",
+        "environment/world/filesystem/notes.txt": "some notes\n",
+        "environment/world/filesystem/empty.txt": "",
+        "environment/world/.apps_data/.keep": "",
+        "solution/solve.sh": solve,
+        "tests/test.sh" if script is not None else "tests/verifier.toml": script if script is not None else checks,
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def scripted(task: Path, *turns: dict[str, Any], harness: str = "opencode", **fields: Any) -> TrialSpec:
+    """A trial whose policy says these turns; `options` are the policy's further ones."""
+    harness_options = fields.pop("harness_options", {})
+    options = {"turns": list(turns) or [{"text": "done"}], **fields.pop("options", {})}
+    base: dict[str, Any] = {"timeout_s": 120.0, "verify_reserve_s": 40.0}
+    return TrialSpec(
+        task=str(task),
+        policy=Plugin(name="scripted_policy:Scripted", options=options),
+        harness=Plugin(name=harness, options=harness_options),
+        **{**base, **fields},
+    )
+
+
+def oracle(task: Path, **fields: Any) -> TrialSpec:
+    return TrialSpec(task=str(task), policy=Plugin(name="oracle"), timeout_s=120.0, verify_reserve_s=40.0, **fields)
+
+
+def run_job(folder: Path, specs: list[TrialSpec], **options: Any) -> JobResult:
+    return asyncio.run(Job(specs, folder, **{"retries": NO_RETRIES, "concurrency": 4, **options}).run())
