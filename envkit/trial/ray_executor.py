@@ -22,6 +22,7 @@ import logging
 import math
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -55,6 +56,7 @@ PIECE_S = 120.0
 #: Attempts whose files are on their way at the same time.
 MAX_MOVES = 4
 CLOSE_S = 25.0
+CONNECT_S = 10.0
 
 
 class RayOptions(BaseModel):
@@ -168,8 +170,9 @@ class RayExecutor:
             ray.init(**quiet)
         else:
             try:
+                _knock(os.environ.get("RAY_ADDRESS", "auto") if options.address == "auto" else options.address)
                 ray.init(address=options.address, **quiet)
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError) as error:
                 raise UserError(
                     f"no Ray cluster at {options.address!r}: {error}. Start one (`ray start --head "
                     f"--resources='{{\"{options.resource}\": 64}}'`), name it with --executor ray:address=HOST:PORT, "
@@ -416,6 +419,15 @@ class RayExecutor:
         host = self._where.get(number)
         if host is not None:
             host.actor.stop.remote(number)
+
+
+def _knock(address: str) -> None:
+    """Raises `OSError` where nobody listens at HOST:PORT; `ray.init` tries for minutes, and then ends the process."""
+    host, colon, port = address.rpartition(":")
+    if "://" in address:
+        raise ValueError("a job has to run on a machine of the cluster, and can't use Ray's client")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
 
 
 def _last_line(error: BaseException) -> str:
