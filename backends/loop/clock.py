@@ -109,10 +109,39 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
-    """Runs `main` on a fresh virtual loop; like `asyncio.run`.
+    """Runs `main` on a fresh virtual loop.
 
     Raises:
         Deadlock: Everything waits and no timer is set.
     """
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main)
+    return _run(main, VirtualLoop())
+
+
+def run_real(main: Coroutine[Any, Any, T], *, grace_s: float = 10.0) -> T:
+    """Like `asyncio.run`, which waits for ever for a task that ignores its cancellation: here the process gets to its
+    end all the same. For whoever runs a `Loop` as a program."""
+    return _run(main, asyncio.new_event_loop(), grace_s)
+
+
+def _run(main: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, grace_s: float = 10.0) -> T:
+    asyncio.set_event_loop(loop)
+    try:
+        task = loop.create_task(main)
+        try:
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():  # interrupted from outside, Ctrl-C say: it gets to clean up
+                task.cancel()
+                loop.run_until_complete(asyncio.wait([task], timeout=grace_s))
+            raise
+    finally:
+        try:
+            left = sorted((t for t in asyncio.all_tasks(loop)), key=lambda t: t.get_name())
+            for one in left:
+                one.cancel()
+            if left:
+                loop.run_until_complete(asyncio.wait(left, timeout=grace_s))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()

@@ -223,12 +223,12 @@ class Loop:
         pending = sum(len(group.done) for group in state.groups.values() if group.phase != "consumed")
         self._watch.emit(RunStarted(self._clock.now_s(), base + 1, base, len(replay), pending))
         for step in replay:
-            if not self._ends:
+            if not self._ends():
                 await self._step(step, state.steps[step], replayed=True)
-        if self._stopping or (self._ends and not is_due(plan, self._trainer_step, state.evaluated)):
+        if self._stopping or (self._ends() and not is_due(plan, self._trainer_step, state.evaluated)):
             return
         await self._weights.sync(self._trainer_step + 1, must=True)
-        self._weights.start()
+        await self._weights.start()
         self._generation = Generation(
             plan,
             trials=self._trials,
@@ -260,20 +260,19 @@ class Loop:
         self._generation.start(self._trainer_step + 1)
         await self._evaluate_if_due()
 
-    @property
     def _ends(self) -> bool:
         return self._stopping or self._trainer_step >= self.plan.steps
 
     async def _train(self) -> None:
         """Step after step, then a last checkpoint."""
-        while not self._ends:
+        while not self._ends():
             step = self._trainer_step + 1
             waited_s, ordinals = await self._next_batch(step)
             if ordinals is None:
                 break
             await self._step(step, ordinals, waited_s=waited_s)
             assert self._generation is not None
-            if self._ends:
+            if self._ends():
                 await self._saving.last(step)
             else:
                 self._generation.advance(step + 1)

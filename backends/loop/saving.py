@@ -65,8 +65,10 @@ class Saving:
     async def last(self, step: int) -> None:
         """At a run's end: everything trained is durable on return. Raises `Ended` where it is not."""
         await self._finish()
-        if step > self.saved:
-            await self._save(step, last=True)
+        for attempt in range(self._plan.retry.checkpoint + 1):
+            if step <= self.saved:
+                break
+            await self._save(step, last=attempt == self._plan.retry.checkpoint)
             await self._finish()
         self._first.check()
 
@@ -115,7 +117,7 @@ class Saving:
     def _failure(self, error: BaseException, *, last: bool) -> None:
         self._failed += 1
         ends = last or self._failed > self._plan.retry.checkpoint
-        self._fault("checkpoint", error, "the run ends" if ends else "tried again after the next step")
+        self._fault("checkpoint", error, "the run ends" if ends else "tried again, after the next step or at the end")
         if ends:
             self._first.set(error)
 

@@ -25,6 +25,9 @@ __all__ = ["Weights"]
 #: Pause before a failed sync is tried again.
 SYNC_PAUSE_S = 2.0
 
+#: An engine that does not say how loaded it is within this time is down (or longer, where it is asked less often).
+ANSWER_S = 30.0
+
 
 class Weights:
     """`version` is that of the engines' weights, as far as we know."""
@@ -50,11 +53,13 @@ class Weights:
         self._watch = watch
         self._changed = changed
         self._polls: asyncio.Task[None] | None = None
+        self._down_since_s: float | None = None
         self.version = -1
         self.failed_syncs = 0.0
 
-    def start(self) -> None:
-        """Begins to watch the engines."""
+    async def start(self) -> None:
+        """Looks at the engines, so that the first trials know their room, and goes on watching them."""
+        await self.look()
         self._polls = asyncio.get_running_loop().create_task(self._poll())
 
     async def close(self) -> None:
@@ -115,44 +120,41 @@ class Weights:
         return self._clock.now_s() - begun_s
 
     async def _poll(self) -> None:
-        """Asks the engines for their load, for as long as the run goes on."""
-        limits, deadline = self._plan.admission, self._plan.deadline
-        answer_s = min(deadline.engines_down_s, max(30.0, limits.poll_s))
-        down_since_s: float | None = None
-        while True:
-            failure: Failure | None = None
-            if not self._engines.urls:
-                failure = Failure.of(FailureKind.POLICY_UNREACHABLE, Boundary.POLICY, "no engine is up")
-            else:
-                what = "the engines' answer about their load"
-                try:
-                    load = await bounded(
-                        self._engines.load(self._clock.deadline(answer_s, what)),
-                        answer_s,
-                        what,
-                        grace_s=deadline.cancel_s,
-                    )
-                except Exception as error:  # noqa: BLE001 a capture point: it is what the watch is for
-                    failure = capture(error)
-                else:
-                    self._capacity.load = load
-            now_s = self._clock.now_s()
-            if failure is None:
-                down_since_s = None
-            elif down_since_s is None:
-                down_since_s = now_s
-                then = f"nothing new starts; the run ends if it lasts {deadline.engines_down_s:g} s"
-                self._watch.emit(Fault(now_s, 0, "engines", failure, then))
-            elif now_s - down_since_s >= deadline.engines_down_s:
-                self._first.set(
-                    EnvkitError(
-                        f"the engines were down for {now_s - down_since_s:.0f} s: {failure.message}; resume the run "
-                        "when they are back",
-                        kind=FailureKind.POLICY_UNREACHABLE,
-                        boundary=Boundary.POLICY,
-                    )
+        """Looks at the engines for as long as the run goes on."""
+        while self._first.failure is None:
+            await asyncio.sleep(self._plan.admission.poll_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Asks the engines once how loaded they are; notes since when they are down, and ends the run in the end."""
+        deadline = self._plan.deadline
+        failure: Failure | None = None
+        if not self._engines.urls:
+            failure = Failure.of(FailureKind.POLICY_UNREACHABLE, Boundary.POLICY, "no engine is up")
+        else:
+            what = "the engines' answer about their load"
+            answer_s = min(deadline.engines_down_s, max(ANSWER_S, self._plan.admission.poll_s))
+            try:
+                self._capacity.load = await bounded(
+                    self._engines.load(self._clock.deadline(answer_s, what)), answer_s, what, grace_s=deadline.cancel_s
                 )
-                return
-            self._capacity.down = down_since_s is not None
-            self._changed()
-            await asyncio.sleep(limits.poll_s)
+            except Exception as error:  # noqa: BLE001 a capture point: to see this is what the watch is for
+                failure = capture(error)
+        now_s = self._clock.now_s()
+        if failure is None:
+            self._down_since_s = None
+        elif self._down_since_s is None:
+            self._down_since_s = now_s
+            then = f"nothing new starts; the run ends if it lasts {deadline.engines_down_s:g} s"
+            self._watch.emit(Fault(now_s, self._trainer.version + 1, "engines", failure, then))
+        elif now_s - self._down_since_s >= deadline.engines_down_s:
+            self._first.set(
+                EnvkitError(
+                    f"the engines were down for {now_s - self._down_since_s:.0f} s: {failure.message}; resume the run "
+                    "when they are back",
+                    kind=FailureKind.POLICY_UNREACHABLE,
+                    boundary=Boundary.POLICY,
+                )
+            )
+        self._capacity.down = self._down_since_s is not None
+        self._changed()
