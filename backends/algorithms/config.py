@@ -130,8 +130,11 @@ class SoftOverlong(Strict):
 
     name: Literal["soft_overlong"] = "soft_overlong"
     limit_tokens: Annotated[int, Field(ge=1)]
+    """The context length from which the whole penalty is paid."""
     buffer_tokens: Annotated[int, Field(ge=1)]
+    """Over how many tokens before the limit it grows."""
     penalty: Positive = 1.0
+    """In reward."""
 
     @model_validator(mode="after")
     def _fits(self) -> SoftOverlong:
@@ -175,11 +178,17 @@ class OnTruncation(Strict):
     `context`, `tokens` and `turn_length`)."""
 
     turns: Treatment = "score"
+    """The turn limit."""
     tokens: Treatment = "score"
+    """The token budget."""
     context: Treatment = "zero"
+    """The context is full."""
     turn_length: Treatment = "zero"
+    """One turn ran into its length limit."""
     working_time: Treatment = "score"
+    """The agent's working time."""
     unparsable: Treatment = "score"
+    """Too many unparsable turns in a row."""
 
     def of(self, stop: StopReason | None) -> Treatment:
         """The treatment of a stop reason; an answered rollout, or one whose reason nobody knows, is scored."""
@@ -196,15 +205,18 @@ class AlgorithmConfig(Strict):
     """How rewards become a gradient. The defaults are the published recipe's."""
 
     advantage: Advantage = Grpo()
+    """What a rollout is worth beside others: a table with a `name`."""
     loss: Loss = Dppo()
+    """The policy loss: a table with a `name`."""
     reduction: ReductionName = "prompt_mean"
     """Over what the loss is averaged: prompts (each by its trained tokens), all trained tokens, rollouts (each by its
     own), or rollouts over a fixed `max_tokens` (Dr. GRPO)."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """The fixed length of `length_normalised`, which needs it."""
     corrections: Corrections = Corrections()
+    """Against engines that disagree with the trainer; off by default."""
     kl: KlPenalty | None = None
-    """Off by default."""
+    """A penalty on the distance from the reference policy; off by default."""
     entropy_bonus: NonNegative = 0.0
     """Coefficient of the policy's entropy per token, in nats (0.01 is usual where it is used)."""
     zero_variance: Literal["drop", "keep"] = "drop"
@@ -212,9 +224,11 @@ class AlgorithmConfig(Strict):
     zero_variance_tolerance: NonNegative = 1e-6
     """Rewards that differ by at most this are the same."""
     length_penalty: LengthPenalty | None = None
-    """Off by default."""
+    """What long rollouts lose: a table with a `name`; off by default."""
     turn_rewards: TurnRewards = TurnRewards()
+    """Rewards for single turns; off by default."""
     on_truncation: OnTruncation = OnTruncation()
+    """What becomes of rollouts that a limit ended."""
 
     @model_validator(mode="after")
     def _whole(self) -> AlgorithmConfig:

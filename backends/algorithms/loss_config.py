@@ -103,7 +103,9 @@ class Glm5(Strict):
 
     name: Literal["glm5"] = "glm5"
     low: NonNegative = 0.5
+    """The ratio's lower bound is 1 - low."""
     high: NonNegative = 4.0
+    """The ratio's upper bound is 1 + high."""
 
 
 class Ppo(Strict):
@@ -111,10 +113,13 @@ class Ppo(Strict):
 
     name: Literal["ppo"] = "ppo"
     clip_low: NonNegative = 0.2
+    """The ratio's lower bound is 1 - clip_low."""
     clip_high: NonNegative = 0.2
+    """The ratio's upper bound is 1 + clip_high."""
     dual_clip: Annotated[float, Field(gt=1)] | None = None
     """With a negative advantage A the loss is at most -dual_clip * A (3 is usual); off by default."""
     anchor: Anchor = "rollout"
+    """Whose logprobs the ratio is taken against: the rollout's, or the trainer's before the update (`old`)."""
 
 
 class Gspo(Strict):
@@ -122,8 +127,11 @@ class Gspo(Strict):
 
     name: Literal["gspo"] = "gspo"
     clip_low: NonNegative = 0.2
+    """The ratio's lower bound is 1 - clip_low."""
     clip_high: NonNegative = 0.2
+    """The ratio's upper bound is 1 + clip_high."""
     anchor: Anchor = "rollout"
+    """Whose logprobs the ratio is taken against: the rollout's, or the trainer's before the update (`old`)."""
 
 
 class Cispo(Strict):
@@ -131,8 +139,11 @@ class Cispo(Strict):
 
     name: Literal["cispo"] = "cispo"
     clip_low: NonNegative = 1.0
+    """The ratio's lower bound is 1 - clip_low."""
     clip_high: NonNegative = 4.0
+    """The ratio's upper bound is 1 + clip_high."""
     anchor: Anchor = "rollout"
+    """Whose logprobs the ratio is taken against: the rollout's, or the trainer's before the update (`old`)."""
 
 
 class Sapo(Strict):
@@ -140,8 +151,11 @@ class Sapo(Strict):
 
     name: Literal["sapo"] = "sapo"
     tau_positive: Positive = 1.0
+    """Steepness of the gate for tokens with positive advantage."""
     tau_negative: Positive = 1.05
+    """And for all others."""
     anchor: Anchor = "rollout"
+    """Whose logprobs the ratio is taken against: the rollout's, or the trainer's before the update (`old`)."""
 
 
 class ImportanceSampling(Strict):
@@ -149,6 +163,7 @@ class ImportanceSampling(Strict):
 
     name: Literal["importance_sampling"] = "importance_sampling"
     anchor: Anchor = "rollout"
+    """Whose logprobs the ratio is taken against: the rollout's, or the trainer's before the update (`old`)."""
 
 
 class Supervised(Strict):
@@ -168,7 +183,9 @@ class Interval(Strict):
     """A closed interval of ratios."""
 
     low: NonNegative
+    """Lowest ratio within."""
     high: Positive
+    """Highest ratio within."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Interval:
@@ -211,4 +228,6 @@ class KlPenalty(Strict):
     """A penalty on the distance from the reference policy (the weights at the start), in the loss."""
 
     estimator: Literal["k1", "abs", "k2", "k3"] = "k3"
+    """Of the divergence, per token: d = l - l_ref, |d|, d^2 / 2 or exp(-d) + d - 1."""
     coefficient: Positive = 0.001
+    """What a nat of it costs."""
