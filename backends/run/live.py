@@ -38,8 +38,9 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     ("masked", "train/masked_share", ".1%", False),
     ("logprob gap", "train/logprob_gap", ".4f", True),
     ("staleness", "loop/staleness_mean", ".2f", False),
-    ("wait", "loop/wait_s", ".1f", False),
-    ("KV used", "loop/kv_used", ".0%", False),
+    ("wait for groups", "loop/wait_for_groups_s", ".1f", False),
+    ("trials out", "loop/trials_out", ".0f", False),
+    ("KV used", "loop/kv_used_share", ".0%", False),
     ("step time", "time/step_s", ".1f", False),
 )
 

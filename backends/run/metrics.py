@@ -177,9 +177,15 @@ def trainer_figures(metrics: Mapping[str, float]) -> StepMetrics:
         ("train/logprob_gap", "gap_sum", "gap_tokens"),
         ("train/stale_logprob_gap", "stale_gap_sum", "stale_gap_tokens"),
         ("train/entropy", "entropy_sum", "trained_tokens"),
+        ("train/log_ratio", "log_ratio_sum", "trained_tokens"),
+        ("loop/token_lag_mean", "loop/token_lag_sum", "loop/sampled_tokens"),
+        ("loop/kv_used_share", "loop/kv_used_tokens", "loop/kv_capacity_tokens"),
+        ("data/padding_share", "data/tokens", "data/slot_tokens"),
     ):
         if metrics.get(below):
             out[ratio] = metrics.get(above, 0.0) / metrics[below]
+    if "data/padding_share" in out:
+        out["data/padding_share"] = max(0.0, 1.0 - out["data/padding_share"])
     return out
 
 

@@ -184,7 +184,8 @@ def _sections(run: _Run) -> list[str]:
 
     def each(prefix: str, suffix: str = "", evaluated: bool = False) -> list[Series]:
         make = run.evaluated if evaluated else run.series
-        found = [make(f"{prefix}{name}{suffix}", name) for name in run.names(prefix, suffix)]
+        names = run.names(prefix, suffix)
+        found = [make(f"{prefix}{name}{suffix}", name.removesuffix("_s").replace("_", " ")) for name in names]
         return sorted((s for s in found if s.points), key=lambda s: -len(s.points))[:8]
 
     parts = {
@@ -232,15 +233,57 @@ def _sections(run: _Run) -> list[str]:
             Chart("Entropy", lines([("train/entropy", "policy")]), unit="nats per token").html(),
             Chart("Gradient norm", lines([("train/grad_norm", "before clipping")])).html(),
             Chart("Loss", lines([("train/loss", "loss")])).html(),
-            Chart("Masked tokens", lines([("train/masked_share", "share the loss masks")]), share=True).html(),
+            Chart(
+                "Masked tokens", lines([("train/masked_share", "share stopped by the trust region")]), share=True
+            ).html(),
             Chart("Learning rate", lines([("train/lr", "lr")])).html(),
         ],
         "The loop": [
-            Chart("Seconds per step", lines([("time/step_s", "step")])).html(),
-            Chart("Faults", lines([("faults/share", "share of rollouts")]), share=True).html(),
-            Chart("Time of a trial", each("time/"), unit="seconds").html(),
-            *(Chart(name.replace("_", " "), [run.series(f"loop/{name}", name)]).html() for name in run.names("loop/")),
-            Chart("Weight sync", lines([("sync/seconds", "seconds")]), unit="seconds").html(),
+            Chart(
+                "Where a step's time goes",
+                lines(
+                    [
+                        ("loop/wait_for_groups_s", "waiting for groups"),
+                        ("loop/train_s", "training"),
+                        ("loop/sync_s", "weight sync"),
+                        ("loop/prepare_s", "preparing"),
+                    ]
+                ),
+                unit="seconds",
+                note="Waiting near 0: the trainer is the bottleneck, which is where it should be.",
+            ).html(),
+            Chart(
+                "Staleness",
+                lines(
+                    [
+                        ("loop/staleness_mean", "groups, mean"),
+                        ("loop/staleness_max", "groups, most"),
+                        ("loop/token_lag_mean", "tokens, mean"),
+                        ("loop/token_lag_max", "tokens, most"),
+                    ]
+                ),
+                unit="steps",
+                floor=0.0,
+            ).html(),
+            Chart(
+                "Trials",
+                lines(
+                    [
+                        ("loop/trials_out", "out"),
+                        ("loop/places", "places"),
+                        ("loop/engine_waiting", "queued at engines"),
+                    ]
+                ),
+            ).html(),
+            Chart("KV room in use", lines([("loop/kv_used_share", "share")]), share=True).html(),
+            Chart(
+                "Groups",
+                lines([("loop/groups_ready", "ready to train"), ("loop/groups_unfinished", "unfinished")]),
+            ).html(),
+            Chart("Groups dropped", each("loop/dropped_"), note="By reason, since the step before.").html(),
+            Chart("Rollouts without a verdict", lines([("faults/share", "share")]), share=True).html(),
+            Chart("Time of a trial", each("time/"), unit="seconds, mean").html(),
+            Chart("Mean trajectory", lines([("loop/mean_trajectory_tokens", "tokens")]), unit="tokens").html(),
         ],
     }
     out = []

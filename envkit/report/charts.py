@@ -79,9 +79,12 @@ class Chart:
             ys.append(self.floor)
         x_low, x_high = _widened(min(xs), max(xs), 0.5)
         y_low, y_high = _widened(min(ys), max(ys), 0.05)
+        if min(ys) >= 0.0:
+            y_low = max(0.0, y_low)
         if self.share:
-            y_low, y_high = max(0.0, y_low), min(1.0, y_high)
+            y_high = min(1.0, y_high)
         ticks = nice_ticks(y_low, y_high, 4)
+        decimals = max(0, -math.floor(math.log10((ticks[1] - ticks[0]) * 100 * 1.001)))
         y_low, y_high = min(y_low, ticks[0]), max(y_high, ticks[-1])
 
         def px(x: float) -> float:
@@ -93,7 +96,7 @@ class Chart:
         parts = []
         for tick in ticks:
             y = py(tick)
-            label = f"{tick:.0%}" if self.share else number(tick)
+            label = f"{tick:.{decimals}%}" if self.share else number(tick)
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>')
         for tick in nice_ticks(x_low, x_high, 6):
