@@ -55,7 +55,7 @@ _BOOT = (
     "a = json.loads(sys.argv[1])\n"
     "sys.path[:] = a['path']\n"
     "from envkit.trial.server import main\n"
-    "main(a['control'], a['lease'], a['kept'])\n"
+    "main(a['control'], a['lease'], a['kept'], a['label'])\n"
 )
 
 
@@ -178,7 +178,14 @@ class ForkServer:
         environment = dict(os.environ)
         for name in _ONE_THREAD:
             environment.setdefault(name, "1")
-        boot = {"path": sys.path, "control": theirs.fileno(), "lease": lease_read, "kept": list(self._keep)}
+        label = str(self._log.parent) if self._log is not None else ""
+        boot = {
+            "path": sys.path,
+            "control": theirs.fileno(),
+            "lease": lease_read,
+            "kept": list(self._keep),
+            "label": label,
+        }
         log = open(self._log, "ab") if self._log is not None else None  # noqa: SIM115, ASYNC230 - handed to the child
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - milliseconds

@@ -14,6 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterable
 from importlib.metadata import entry_points
@@ -22,7 +23,10 @@ from pathlib import Path
 from envkit import plugins
 from envkit.failure import UserError
 from envkit.sandbox.base import SandboxProvider
-from envkit.trial.server import process_age, temp_root
+from envkit.trial.server import pid_namespace, process_age, temp_root
+
+#: After this time without a change a folder of another pid namespace counts as a dead one's.
+_FOREIGN_S = 7 * 86400.0
 
 __all__ = ["RAY_TEMP", "collect", "collect_providers"]
 
@@ -47,7 +51,7 @@ def collect(*, dry_run: bool = False, providers: Iterable[str] | None = None) ->
         if provider is not None:
             removed += provider.collect(dry_run=dry_run)
     for folder in _dead_folders():
-        removed.append(str(folder))
+        removed.append(f"folder {folder}{_whose(folder)}")
         if not dry_run:
             shutil.rmtree(folder, ignore_errors=True)
     return removed
@@ -58,6 +62,12 @@ def collect_providers() -> None:
     for point in entry_points(group="envkit.sandboxes"):
         if point.module in sys.modules:
             plugins.construct("sandboxes", point.name).collect()
+
+
+def _whose(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        return f" (run {(folder / 'run').read_text()})"
+    return ""
 
 
 def _usable(name: str) -> SandboxProvider | None:
@@ -75,8 +85,13 @@ def _dead_folders() -> list[Path]:
     root = temp_root()
     if root.is_dir():
         for entry in sorted(os.listdir(root)):
-            pid, _, age = entry.partition("-")
-            if pid.isdigit() and process_age(int(pid)) != age:
+            pid, age, namespace = [*entry.split("-"), "", ""][:3]
+            # One of another pid namespace can't be judged by its number: only after days without a change.
+            if namespace and namespace != pid_namespace():
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - (root / entry).stat().st_mtime > _FOREIGN_S:
+                        dead.append(root / entry)
+            elif pid.isdigit() and process_age(int(pid)) != age:
                 dead.append(root / entry)
     temporary = Path(tempfile.gettempdir())
     places = [temporary / entry for entry in sorted(os.listdir(temporary))]

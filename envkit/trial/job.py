@@ -144,7 +144,8 @@ class Job:
         lock = RunLock(self.folder)
         await asyncio.to_thread(lock.acquire)
         try:
-            check_plan(self._store, self.specs, {"envkit_version": __version__})
+            if check_plan(self._store, self.specs, {"envkit_version": __version__}):
+                await asyncio.to_thread(self._store.drop_partial)
             kept, to_run = open_work(self._store, self.specs, self._unscored)
             for result in kept:
                 self._results[result.trial_id] = result

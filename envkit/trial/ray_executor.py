@@ -371,6 +371,10 @@ class RayExecutor:
             async with self._moves:
                 await self._fetch(host, number, told, Path(request.folder))
             return ChildExit(**told["exit"])
+        except EnvkitError as error:
+            if error.kind is FailureKind.DISK_FULL:
+                raise
+            return ChildExit(lost=True, error=str(error))  # what arrived is damaged
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.RaySystemError, TimeoutError) as error:
             self._lose(host)
             return ChildExit(lost=True, error=f"its Ray host on node {host.node} was lost ({type(error).__name__})")

@@ -37,7 +37,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FORBIDDEN_MODULES", "ORPHAN_GRACE_S", "main", "own_folder", "process_age", "say_ready", "temp_root"]
+__all__ = [
+    "FORBIDDEN_MODULES",
+    "ORPHAN_GRACE_S",
+    "main",
+    "own_folder",
+    "pid_namespace",
+    "process_age",
+    "say_ready",
+    "temp_root",
+]
 
 #: Modules that start threads or hold state that does not survive a fork. The server must never have them loaded.
 FORBIDDEN_MODULES = ("torch", "grpc", "ray", "tensorflow", "jax", "vllm")
@@ -71,8 +80,14 @@ def process_age(pid: int) -> str | None:
 
 
 def own_folder(pid: int) -> Path:
-    """The folder of one server's temporary folders."""
-    return temp_root() / f"{pid}-{process_age(pid)}"
+    """The folder of one server's temporary folders. Its name says whose it is: the process, its start, its pid
+    namespace (the root may be on a disk that containers share)."""
+    return temp_root() / f"{pid}-{process_age(pid)}-{pid_namespace()}"
+
+
+def pid_namespace() -> str:
+    """A short name of this process's pid namespace: numbers of processes mean something within it only."""
+    return format(int(os.readlink("/proc/self/ns/pid").strip("pid:[]")) & 0xFFFFFF, "x")
 
 
 #: In a child: where it says that it is ready, and the number it goes by.
@@ -111,10 +126,12 @@ class _Server:
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    def serve(self) -> None:
+    def serve(self, label: str) -> None:
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         # A sandbox's user must reach a harness's socket below; nobody can list it.
         self._temp.mkdir(parents=True, exist_ok=True, mode=0o711)
+        if label:
+            (self._temp / "run").write_text(label)
         wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -431,8 +448,9 @@ def _resolve(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def main(control: int, lease: int, kept: list[int]) -> None:
-    """The server's process. `kept` are further descriptors that it and its children hold (the run folder's lock)."""
+def main(control: int, lease: int, kept: list[int], label: str = "") -> None:
+    """The server's process. `kept` are further descriptors that it and its children hold (the run folder's lock);
+    `label` says for whom its folder is there, to who may have to remove it."""
     for descriptor in (control, lease, *kept):
         os.set_inheritable(descriptor, False)
-    _Server(socket.socket(fileno=control), lease).serve()
+    _Server(socket.socket(fileno=control), lease).serve(label)

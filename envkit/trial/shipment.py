@@ -82,5 +82,9 @@ class Shipment:
                         tar.extract(member, self._folder, filter="data")
         except OSError as error:
             raise disk_error(error, self._folder) from error
+        except tarfile.TarError as error:
+            raise EnvkitError(
+                f"the files of {self._folder} can't be unpacked: {error}", kind=FailureKind.TRIAL_DIED
+            ) from error
         if record is not None:
             write_atomic(self._folder / _RECORD, record)

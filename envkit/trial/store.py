@@ -25,6 +25,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -43,6 +44,9 @@ __all__ = ["AttemptStore", "Damage", "RunLock", "RunStore", "has_room", "read_re
 
 #: With less room than this on a disk, whatever is run there will fail of it.
 _ROOM_BYTES = 64 << 20
+
+#: Of `write_atomic`, and of an attempt's files on their way here (`shipment`).
+_PARTIAL = re.compile(r"\..+\.\d+\.tmp|\.attempt-\d+\.tar")
 
 M = TypeVar("M", bound=BaseModel)
 Scrub = Callable[[str], str]
@@ -280,6 +284,17 @@ class RunStore:
             for name in ("final.tar", "final.partial"):
                 with contextlib.suppress(NotADirectoryError):
                     (self.trial_folder(trial_id) / f"attempt-{number}" / "logs" / name).unlink(missing_ok=True)
+
+    def drop_partial(self) -> None:
+        """Removes what writers that were killed left half written. Only for the holder of the folder's lock."""
+        trials = self.folder / "trials"
+        for folder in [self.folder, *sorted(trials.iterdir() if trials.is_dir() else ())]:
+            if folder.is_dir():
+                numbers = self._attempt_numbers(folder.name) if folder != self.folder else []
+                for place in [folder, *(folder / f"attempt-{number}" for number in numbers)]:
+                    for entry in os.listdir(place) if place.is_dir() else ():
+                        if _PARTIAL.fullmatch(entry):
+                            (place / entry).unlink(missing_ok=True)
 
     def _attempt_numbers(self, trial_id: str) -> list[int]:
         try:

@@ -15,7 +15,7 @@ from trial_fixtures import PLUGINS, Leftovers, run_one, spec_for
 
 from envkit.failure import FailureKind
 from envkit.trial import gc
-from envkit.trial.server import own_folder, process_age, temp_root
+from envkit.trial.server import own_folder, pid_namespace, process_age, temp_root
 
 MakeTask = Callable[..., Path]
 
@@ -34,21 +34,26 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_folders_of_the_dead_go_and_of_the_living_stay(temp: Path) -> None:
-    dead = temp_root() / f"{dead_pid()}-123"
-    reused = temp_root() / f"{os.getpid()}-1"  # this pid is alive, but that folder's owner started at another time
+    dead = temp_root() / f"{dead_pid()}-123-{pid_namespace()}"
+    # This pid is alive, but that folder's owner started at another time.
+    reused = temp_root() / f"{os.getpid()}-1-{pid_namespace()}"
+    elsewhere = temp_root() / f"{dead_pid()}-123-7"  # in a container that shares this disk: nobody here can tell
+    forgotten = temp_root() / f"{dead_pid()}-124-7"
     living = own_folder(os.getpid())
     scratch = temp / f"envkit-env-{dead_pid()}-abc"
     living_scratch = temp / f"envkit-env-{os.getpid()}-abc"
     foreign = temp / "envkit-notes"
-    for folder in (dead, reused, living, scratch, living_scratch, foreign):
+    for folder in (dead, reused, living, scratch, living_scratch, foreign, elsewhere, forgotten):
         (folder / "deep").mkdir(parents=True)
+    (dead / "run").write_text("/runs/first")
+    os.utime(forgotten, (time.time() - 8 * 86400,) * 2)
     would = gc.collect(dry_run=True, providers=[])
-    assert sorted(would) == sorted(map(str, (dead, reused, scratch)))
+    wanted = [f"folder {dead} (run /runs/first)", *(f"folder {f}" for f in (reused, scratch, forgotten))]
+    assert sorted(would) == sorted(wanted)
     assert dead.exists()
     assert gc.collect(providers=[]) == would
-    assert [f.exists() for f in (dead, reused, living, scratch, living_scratch, foreign)] == [
-        False, False, True, False, True, True,
-    ]  # fmt: skip
+    assert [f.exists() for f in (dead, reused, scratch, forgotten)] == [False] * 4
+    assert [f.exists() for f in (living, living_scratch, foreign, elsewhere)] == [True] * 4
     assert gc.collect(providers=[]) == []
 
 

@@ -78,6 +78,7 @@ async def interrupt_and_resume(
         if result.trial_id in before:
             assert result.finished_at == before[result.trial_id].finished_at
             assert result.verdict == before[result.trial_id].verdict
+    assert not [path for path in folder.rglob(".*") if path.is_file()]  # nothing half written is left
     leftovers.assert_none_within(5)
 
 
