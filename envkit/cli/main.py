@@ -26,6 +26,7 @@ COMMANDS = {
     "eval": "many trials: policies on tasks, with a table of results",
     "preflight": "the whole set at training's concurrency: error rate against a gate, slowest stages",
     "triage": "why trials of a run got little reward, grouped by cause, with the evidence",
+    "select": "tasks of a run to train on: those whose rewards vary",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
     "regrade": "judge the stored trials of a run anew, and compare the rewards",
     "tokens": "audit the token traces of trials",
