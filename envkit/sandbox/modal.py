@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,6 @@ from typing import Any, Literal, get_args
 
 from envkit.failure import CapabilityError, EnvkitError, UserError
 from envkit.sandbox.base import Capabilities, ProviderReport, SandboxSpec
-from envkit.sandbox.local import _check_socket
 from envkit.sandbox.modal_client import INSTALL, SIGN_IN, ask, client, configured, sdk
 from envkit.sandbox.modal_image import Images
 from envkit.sandbox.modal_sandbox import ModalSandbox
@@ -102,8 +102,11 @@ class ModalProvider:
                 raise UserError(
                     f"a read-only folder of the sandbox must be a folder on this machine, found {outside!r}"
                 )
-        for outside in spec.sockets.values():
-            _check_socket(outside, dropped=False)
+        for outside in spec.sockets.values():  # each is connected to when somebody inside connects
+            if os.path.exists(outside) and not stat.S_ISSOCK(os.stat(outside).st_mode):
+                raise UserError(f"a socket offered inside must be a unix socket, found something else at {outside}")
+            if not os.path.isdir(os.path.dirname(outside)):
+                raise UserError(f"the socket {outside} does not exist, and neither does its folder")
         if spec.network == "allowlist":
             from envkit.sandbox.egress import check_patterns
 

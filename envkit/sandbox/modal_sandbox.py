@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import socket
 import tarfile
 from functools import lru_cache
@@ -21,6 +22,7 @@ from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.channel import Channel
 from envkit.sandbox.local import HOME, writable_places
 from envkit.sandbox.modal_client import Gone, ModalStream, ask, client, sdk
+from envkit.sandbox.modal_tunnel import ModalTunnel
 from envkit.sandbox.supervised import SupervisedSandbox
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ _IDLE_S = 60
 #: Processes of ours that run as the agent: a leader and a worker for each of some commands at once.
 _OWN_PROCESSES = 24
 _OWN_MB = 256
+_NO_PYTHON = re.compile(r"python3[^\n]*(not found|[Nn]o such file)|executable file not found")
 #: Reads `modal_boot` and what it is to do from its input, so that neither is anybody's command line.
 _STUB = (
     "import os, sys\n"
@@ -69,6 +72,7 @@ class ModalSandbox(SupervisedSandbox):
         self._said = b""
         self._known = ""
         self._beating: asyncio.Task[None] | None = None
+        self._tunnel: ModalTunnel | None = None
 
     @property
     def sandbox_id(self) -> str | None:
@@ -158,7 +162,19 @@ class ModalSandbox(SupervisedSandbox):
 
     async def start(self) -> None:
         await super().start()
+        try:
+            if ModalTunnel.needed(self.spec):
+                end = Deadline.after(self.spec.start_timeout_s, f"the {self.spec.start_timeout_s:g} s of its start")
+                self._tunnel = ModalTunnel(self._tunnel_lost)
+                await self._tunnel.start(self._sandbox, self.spec, self._provider.silence_s, end)
+        except BaseException:
+            await self.stop()
+            raise
         self._beating = asyncio.create_task(self._beat())
+
+    def _tunnel_lost(self, why: str) -> None:
+        if self._channel is not None:
+            self._channel.retire(why)
 
     async def _beat(self) -> None:
         """Lets the supervisor hear from us, and finds out when nothing is heard from it: a connection that is half
@@ -166,6 +182,8 @@ class ModalSandbox(SupervisedSandbox):
         with contextlib.suppress(SandboxDied):
             while True:
                 await asyncio.sleep(_BEAT_S)
+                if self._tunnel is not None:
+                    self._tunnel.beat()
                 await self._answer(self._open({"op": "ping"}), None, _ANSWER_S)
 
     def _environment(self) -> dict[str, str]:
@@ -173,10 +191,14 @@ class ModalSandbox(SupervisedSandbox):
         if self.spec.cpus is not None:
             threads = str(max(1, -int(-self.spec.cpus // 1)))
             env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        if self.spec.network == "allowlist":
+            from envkit.sandbox.egress import environment
+
+            env |= environment()
         return {**env, **self.spec.env}
 
     def _diagnose(self, error: Exception) -> Exception:
-        if "executable file not found" in str(error) or "python3: not found" in str(error):
+        if _NO_PYTHON.search(str(error)):
             return CapabilityError(
                 "the image has no python3, which a sandbox at Modal needs; use one that has, or let Modal add it "
                 "(modal:add_python=3.11)"
@@ -204,6 +226,8 @@ class ModalSandbox(SupervisedSandbox):
     async def _destroy(self) -> None:
         if self._beating is not None:
             self._beating.cancel()
+        if self._tunnel is not None:
+            await self._tunnel.stop()
         if self._stream is not None:
             self._stream.abort()
         # One that can't be ended in time keeps its tags, and ends by itself when it hears nothing more.

@@ -107,6 +107,12 @@ def garbage() -> Fault:
     return fault
 
 
+def answer_lost(then: Fault) -> Fault:
+    """Does what was asked, and then goes wrong as told: the caller can't know that it was done."""
+    then.after = True  # type: ignore[attr-defined]
+    return then
+
+
 @dataclass
 class Exec:
     process: asyncio.subprocess.Process
@@ -134,6 +140,7 @@ class Box:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     idle_since_s: float = 0.0
     group: cgroup.Group | None = None
+    cuts: int = 0  # so many reads break off after their next piece
     mute: bool = False  # the worker's host is gone: nothing arrives from it, and nothing is refused
 
     @property
@@ -155,6 +162,7 @@ class FakeModal:
         self.url = ""
         self.refuse_tokens = False
         self.build_error: str | None = None
+        self.without_python = False
         self._faults: dict[str, list[tuple[int, Fault]]] = defaultdict(list)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -171,6 +179,7 @@ class FakeModal:
         self._faults.clear()
         self.refuse_tokens = False
         self.build_error = None
+        self.without_python = False
 
     def box(self, sandbox_id: str | None) -> Box:
         assert sandbox_id is not None
@@ -338,6 +347,8 @@ class FakeModal:
         env = {"PATH": "/usr/bin:/bin", "MODAL_TASK_ID": box.task_id, "FROM_IMAGE": "yes"}
         for source in [*box.request.secret_sources, *request.secret_sources]:
             env |= dict(source.env.contents)
+        if self.without_python:
+            request.command_args[0] = f"/no{request.command_args[0]}"
         groups = [] if box.group is None else [str(path) for path in box.group.agent]
         into = ["/bin/sh", "-c", _JOIN, "sh", *groups, "--"]
         enter = ["-t", str(box.pid), "-U", "-m", "-p", "-n", "-i", "-u", "-r", "-w"]
@@ -412,6 +423,8 @@ class _Service:
                     fake._faults[name].pop(0)
                     continue
                 fake._faults[name][0] = (times - 1, fault)
+                if getattr(fault, "after", False):
+                    await body(request)
                 instead = await fault()
                 break
             if instead is not None:
@@ -462,15 +475,15 @@ class ControlPlane:
     # -- images
 
     async def SecretGetOrCreate(self, request: Any) -> Any:
-        if request.deployment_name and not request.env_dict and request.deployment_name not in self.fake.secrets:
+        identity = f"st-{request.deployment_name or uuid.uuid4().hex[:22]}"
+        if request.deployment_name and not request.env_dict and identity not in self.fake.secrets:
             raise _missing(f"secret {request.deployment_name}")
-        identity = request.deployment_name or f"st-{uuid.uuid4().hex[:22]}"
         self.fake.secrets.setdefault(identity, dict(request.env_dict))
         return api_pb2.SecretGetOrCreateResponse(secret_id=identity)
 
     async def SecretGetInfo(self, request: Any) -> Any:
-        keys = self.fake.secrets[request.secret_id]
-        return api_pb2.SecretGetInfoResponse(keys=sorted(keys))
+        keys = sorted(self.fake.secrets[request.secret_id])
+        return api_pb2.SecretGetInfoResponse(metadata=api_pb2.SecretMetadata(keys=keys))
 
     async def MountBatchedCheckExistence(self, request: Any) -> Any:
         missing = [name for name in request.sha256_hex_hashes if name not in self.fake.files]
@@ -635,6 +648,9 @@ class Router:
                 data = bytes(kept[at : at + (1 << 18)])
                 at += len(data)
                 await stream.send_message(sr.TaskExecStdioReadResponse(data=data))
+                if box.cuts > 0 and kept is run.out:
+                    box.cuts -= 1
+                    raise GRPCError(Status.UNAVAILABLE, "the connection broke")
             elif run.code is not None:
                 return
             elif box.result is not None:
