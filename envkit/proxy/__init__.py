@@ -8,6 +8,7 @@ the same observations, so that any policy answers them, and the token policy rec
 from envkit.proxy.blackbox import SOCKET, BlackBoxSession, Program
 from envkit.proxy.dialect import BadRequest, ModelRequest
 from envkit.proxy.door import Closed, Door
+from envkit.proxy.guard import guarded
 from envkit.proxy.server import ModelProxy
 from envkit.proxy.threads import ThreadBook, looks_like_side_call
 
@@ -21,5 +22,6 @@ __all__ = [
     "ModelRequest",
     "Program",
     "ThreadBook",
+    "guarded",
     "looks_like_side_call",
 ]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from envkit.proxy import guarded
 from envkit.sandbox.base import FILESYSTEM
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class OpenCodeProgram:
     async def start(self, sandbox: Sandbox, url: str, token: str) -> Process:
         # The key is in the program's own environment, which it hands to its shells; it opens this trial's proxy only.
         process = await sandbox.spawn(
-            ["sh", "-c", f'mkdir -p {_HOME} && exec {INSIDE}/opencode "$@"', "opencode", *self._arguments()],
+            ["sh", "-c", f'mkdir -p {_HOME} && exec "$@"', "sh", *guarded([f"{INSIDE}/opencode", *self._arguments()])],
             env=self._environment(url, token),
             cwd=FILESYSTEM,
         )

@@ -218,6 +218,17 @@ async def test_an_agent_that_ends_its_own_way_to_the_model_works_on(started: Any
     assert end[0] is None
 
 
+@pytest.mark.parametrize("command", ["kill -9 -1", "pkill -9 opencode; kill -9 $PPID; kill -STOP $PPID"])
+async def test_an_agent_cannot_end_its_own_program_and_so_its_score(started: Any, command: str) -> None:
+    env, _, agent = await started()
+    (seen,) = told(await agent.say(("bash", {"command": f"{command}; echo still here", "description": "d"})))
+    assert "still here" in seen
+    assert "not permitted" in seen
+    end = await agent.say(text="Whatever.")
+    assert end[0] is None
+    assert (end[1], env.stop) == (0.0, "answered")
+
+
 FORGE = """
 import json, os, urllib.request
 config = json.loads(os.environ["OPENCODE_CONFIG_CONTENT"])["provider"]["envkit"]["options"]
