@@ -479,11 +479,13 @@ class ControlPlane:
         if request.deployment_name and not request.env_dict and identity not in self.fake.secrets:
             raise _missing(f"secret {request.deployment_name}")
         self.fake.secrets.setdefault(identity, dict(request.env_dict))
-        return api_pb2.SecretGetOrCreateResponse(secret_id=identity)
+        return api_pb2.SecretGetOrCreateResponse(secret_id=identity, metadata=self._metadata(identity))
+
+    def _metadata(self, identity: str) -> Any:
+        return api_pb2.SecretMetadata(name=identity, keys=sorted(self.fake.secrets[identity]))
 
     async def SecretGetInfo(self, request: Any) -> Any:
-        keys = sorted(self.fake.secrets[request.secret_id])
-        return api_pb2.SecretGetInfoResponse(metadata=api_pb2.SecretMetadata(keys=keys))
+        return api_pb2.SecretGetInfoResponse(metadata=self._metadata(request.secret_id))
 
     async def MountBatchedCheckExistence(self, request: Any) -> Any:
         missing = [name for name in request.sha256_hex_hashes if name not in self.fake.files]
