@@ -78,7 +78,7 @@ test-vllm: .venv-torch/.installed
 
 # Losses, corrections, advantages and reductions against SkyRL's own, which declares Python 3.12 and runs on 3.11 too.
 test-oracle: .venv-oracle/.installed
-	.venv-oracle/bin/python -m pytest -m oracle tests/backends/algorithms
+	.venv-oracle/bin/python -m pytest -m oracle tests/backends/algorithms/test_oracle.py
 
 .venv-oracle/.installed: $(VENV)/.installed
 	@test -x .venv-oracle/bin/python || $(PYTHON) -m venv .venv-oracle

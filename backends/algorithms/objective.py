@@ -79,12 +79,15 @@ def token_losses(
     """The loss of every token, before the reduction's weights. All tensors are [T]; arguments as in `step_loss`.
 
     Returns:
-        Losses [T], 0.0 outside the mask, and detached sums over trained tokens: `trained_tokens`; `logprob_sum`;
-        `masked_tokens`, which the trust region or a correction stopped; `corrected_tokens`, which a correction's mask
-        took out; `ratio_sum` and `ratio_square_sum` of exp(l - mu) (effective sample size = ratio_sum^2 / ratio_square_sum);
-        `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one);
-        `kl_sum`, `entropy_sum` where they are known. The supervised loss has no rollout's logprobs to compare with,
-        hence none of the ratios (nor gaps).
+        Losses [T], 0.0 outside the mask, and detached sums over trained tokens:
+
+        - `trained_tokens`, `logprob_sum`;
+        - `masked_tokens`, which the trust region or a correction stopped, and `corrected_tokens`, which a correction's
+          mask took out;
+        - `ratio_sum` and `ratio_square_sum` of exp(l - mu) (their ratio_sum^2 / ratio_square_sum is the effective sample
+          size), `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one); not
+          for the supervised loss, which has no rollout to compare with;
+        - `kl_sum`, `entropy_sum` where they are known.
 
     Raises:
         ValueError: Lengths differ, or logprobs or entropies that the configuration needs are missing.
