@@ -57,6 +57,7 @@ class AsyncEnv:
         timeout_s: Wall-clock budget of each episode, from `reset`. The earlier of the two counts.
         verify_reserve_s: The part of the budget that the agent can't use up, kept for verification.
         training: Turns training-only behaviours on (the context nudge).
+        vision: The policy shows its model images; an agent program that asks first is told so.
         logs: A host folder for logs and the final state; a temporary one, removed by `close`, if None.
         labels: Written on everything the sandbox provider creates.
         sandbox_overrides: Fields of `SandboxSpec` that win over the task's.
@@ -84,6 +85,7 @@ class AsyncEnv:
         timeout_s: float | None = None,
         verify_reserve_s: float = 0.0,
         training: bool = False,
+        vision: bool = False,
         seed: int = 0,
         logs: Path | None = None,
         labels: Mapping[str, str] | None = None,
@@ -96,6 +98,7 @@ class AsyncEnv:
         self.provider = provider
         self.limits = episode.limits_of(limits)
         self.training = training
+        self.vision = vision
         self.seed = seed
         self.verify = verify
         self._outer = deadline or Deadline.never()
@@ -284,6 +287,7 @@ class AsyncEnv:
             limits=episode.effective_limits(self.limits, step),
             seed=self.seed,
             training=self.training,
+            vision=self.vision,
             now=self.task.metadata.now or FIXED_NOW,
         )
         self._sides = set()

@@ -54,13 +54,14 @@ class SessionContext:
         training: Whether training-only behaviours (the context nudge) are on.
         now: The clock the model is shown.
         deadline: The end of the agent's phase; every wait inside the session is cut from it.
-        options: The harness's own options, already validated by its config model.
+        vision: Whether the policy shows its model images; False where nobody said so.
     """
 
     deadline: Deadline
     limits: Limits = field(default_factory=Limits)
     seed: int = 0
     training: bool = False
+    vision: bool = False
     now: dt.datetime = FIXED_NOW
 
 

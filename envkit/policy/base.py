@@ -37,7 +37,10 @@ class PolicyContext:
 
 @runtime_checkable
 class Policy(Protocol):
-    """Constructed with options as keyword arguments; used by one trial; `close` in every case."""
+    """Constructed with options as keyword arguments; used by one trial; `close` in every case.
+
+    A policy whose model is shown the images of messages has a true attribute `vision`.
+    """
 
     name: str
 

@@ -47,6 +47,7 @@ class ChatPolicy:
         secrets: The keys' values and header values taken from the environment, for whoever scrubs results.
         waited_s: Seconds spent on rate limits, pauses and failed tries so far; not working time. Each message's share
             is in its `usage.waited_s`.
+        vision: Whether the model is shown images.
 
     Raises from `act`:
         EnvkitError: POLICY_UNREACHABLE, POLICY_RATE_LIMITED, POLICY_AUTH, POLICY_REJECTED.
@@ -66,6 +67,7 @@ class ChatPolicy:
         values = {key.value for key in keys if key.value} | set(headers.secret_values)
         self.secrets = frozenset(value for value in values if len(value) >= MIN_SECRET_CHARS)
         self.waited_s = 0.0
+        self.vision = self._options.vision
         self._context: PolicyContext | None = None
         self._transport: Transport | None = None
         self._client: ChatClient | None = None

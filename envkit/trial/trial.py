@@ -171,6 +171,7 @@ class _Attempt:
                 deadline=self._deadline,
                 verify_reserve_s=spec.verify_reserve_s,
                 training=spec.training,
+                vision=bool(getattr(self._policy, "vision", False)),
                 seed=spec.seed,
                 logs=self._store.logs,
                 labels={

@@ -42,6 +42,8 @@ class OpenCodeCliOptions(BaseModel):
         prompt: Replaces the head of OpenCode's system prompt.
         model_name: What the system prompt calls the model.
         context_limit, max_turn_tokens: What OpenCode is told of the model, in tokens; it compacts by these.
+        vision: Whether OpenCode is told that the model sees pictures, and then shows it those that it reads; None for
+            what the policy says.
         compaction: Whether it compacts its history by itself.
         sub_agents: Whether its `task` tool is offered.
         arguments: Further arguments of `opencode run`.
@@ -56,6 +58,7 @@ class OpenCodeCliOptions(BaseModel):
     model_name: str = "policy"
     context_limit: int = Field(default=128_000, ge=1024)
     max_turn_tokens: int = Field(default=8192, ge=16)
+    vision: bool | None = None
     compaction: bool = True
     sub_agents: bool = False
     arguments: tuple[str, ...] = ()
@@ -102,6 +105,8 @@ class OpenCodeCliHarness:
             raise CapabilityError(
                 f"the sandbox has no model socket at {SOCKET}; open the session on a sandbox of `harness.sandbox(spec)`"
             )
+        if o.vision is None:
+            o = o.model_copy(update={"vision": context.vision})
         nudge = ContextNudge(o.nudge_share, o.nudge_text) if context.training and o.nudge_share else None
         return BlackBoxSession(
             OpenCodeProgram(step.instruction, o),

@@ -60,11 +60,13 @@ class OpenCodeProgram:
 
     def _config(self, url: str, token: str) -> dict[str, Any]:
         o = self._options
-        model = {
+        model: dict[str, Any] = {
             "name": o.model_name,
             "tool_call": True,
             "limit": {"context": o.context_limit, "output": o.max_turn_tokens},
         }
+        if o.vision:  # else it replaces pictures by a sentence
+            model |= {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "name": "envkit",

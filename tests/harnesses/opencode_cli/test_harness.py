@@ -229,6 +229,23 @@ async def test_an_agent_cannot_end_its_own_program_and_so_its_score(started: Any
     assert (end[1], env.stop) == (0.0, "answered")
 
 
+@pytest.mark.parametrize("vision", [True, False])
+async def test_pictures_reach_a_model_that_sees(started: Any, vision: bool) -> None:
+    _, _, agent = await started(vision=vision)
+    draw = "python3 -c \"import base64; open('dot.png', 'wb').write(base64.b64decode('" + DOT + "'))\""
+    told(await agent.say(("bash", {"command": draw, "description": "d"})))
+    seen = await agent.say(("read", {"filePath": "/filesystem/dot.png"}))
+    images = [i for m in seen.messages for i in getattr(m, "images", ())]
+    if vision:
+        assert [(i.mime, i.data) for i in images] == [("image/png", DOT)]
+    else:
+        assert not images
+        assert any("does not support image" in m.content for m in seen.messages)
+
+
+#: One dot.
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 FORGE = """
 import json, os, urllib.request
 config = json.loads(os.environ["OPENCODE_CONFIG_CONTENT"])["provider"]["envkit"]["options"]
