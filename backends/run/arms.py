@@ -267,8 +267,9 @@ def table_markdown(rows: Sequence[Comparison]) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        "Reward: of the evaluation after the last step. Brackets: 95 % (Student) over seeds; in the column beside it over "
-        "tasks, each task's mean over seeds. Gain: after less before training. Differences are within a seed and a task.",
+        "Reward: of the evaluation after the last step. Brackets: 95 % (Student) over seeds; in the column beside it "
+        "over tasks, each task's mean over seeds. Gain: after less before training. Differences are within a seed and "
+        "a task.",
     ]
     lines += [f"{row.arm}: {row.missing} trials of the evaluations have no verdict." for row in rows if row.missing]
     lines += [f"{row.arm}: {failure}" for row in rows for failure in row.failures]
