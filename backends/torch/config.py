@@ -25,6 +25,7 @@ class OptimizerConfig(BaseModel):
         schedule: What follows the warm-up: `constant`, or down to `final_share` of `lr` at `total_steps`.
         warmup_steps: Steps in which the rate rises linearly from `lr / warmup_steps`.
         total_steps: Steps of the whole run; needed by every schedule but `constant`.
+        final_share: The share of `lr` that a schedule ends at.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

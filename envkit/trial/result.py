@@ -52,7 +52,12 @@ class _Record(BaseModel):
 
 
 class Plugin(_Record):
-    """A harness, sandbox provider or policy: its registered name (or `module:Class`) and its options."""
+    """A harness, sandbox provider or policy.
+
+    Attributes:
+        name: As it is registered, or `module:Class`.
+        options: Its own; what there is, its page says.
+    """
 
     name: str
     options: dict[str, Any] = {}
