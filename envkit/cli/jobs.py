@@ -35,6 +35,13 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         help="where trials run: process (this machine, the default) or ray (a cluster); "
         "example: ray:address=HOST:6379,trials_per_host=32",
     )
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="a vLLM server that trials sample from, by its address; while it has enough to do, nothing new starts",
+    )
     parser.add_argument("--starts-per-s", type=float, default=None, help="start at most this many trials per second")
 
 
@@ -56,6 +63,7 @@ def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) 
         concurrency=concurrency,
         starts_per_s=args.starts_per_s,
         executor=plugins.construct("executors", executor.name, executor.options),
+        engines=args.engine,
         progress=not args.json,
     )
     return asyncio.run(job.run())

@@ -26,6 +26,7 @@ from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
 from envkit.trial import secrets
 from envkit.trial.admission import Admission, AdmissionLimits, Observed
 from envkit.trial.client import ChildExit
+from envkit.trial.engine_watch import EngineWatch
 from envkit.trial.executor import Executor, Plan
 from envkit.trial.plan import Rerun, check_plan, open_work
 from envkit.trial.preload import preloads
@@ -96,6 +97,7 @@ class Job:
         limits: Admission limits in full; wins over `concurrency` and `starts_per_s`.
         executor: Where attempts run: a registered name (`process`, `ray`), or an executor of one's own. It is the
             job's from then on.
+        engines: Addresses of the engines that trials sample from; while they have enough to do, nothing new starts.
         kill_grace_s: What is alive this long after its budget is killed.
         progress: True for a bar on stderr, False for nothing, or a display of one's own.
     """
@@ -111,6 +113,7 @@ class Job:
         unscored: Rerun = Rerun.RETRIABLE,
         limits: AdmissionLimits | None = None,
         executor: str | Executor = "process",
+        engines: Sequence[str] = (),
         kill_grace_s: float = KILL_GRACE_S,
         progress: bool | Display = False,
     ) -> None:
@@ -131,6 +134,7 @@ class Job:
         self._failure: Failure | None = None
         self._crash: BaseException | None = None
         self._executor: Executor = plugins.construct("executors", executor) if isinstance(executor, str) else executor
+        self._engines = EngineWatch(engines)
         self._started = False
         self._tally = Tally(total=len(self.specs))
 
@@ -152,7 +156,8 @@ class Job:
                 self._tally.finished(result, resumed=True)
             self._store.rewrite_lines(kept)
             if to_run:
-                await self._run(to_run, lock.descriptor)
+                async with self._engines:
+                    await self._run(to_run, lock.descriptor)
         finally:
             lock.release()
         return self._outcome()
@@ -216,6 +221,7 @@ class Job:
 
     def _observe(self) -> Observed | None:
         """What admission has to know; None where the executor gave up, which stops the job."""
+        engines = self._engines.pressure
         try:
             room = self._executor.room()
         except EnvkitError as error:
@@ -226,6 +232,10 @@ class Job:
             memory_available_mb=room.memory_available_mb,
             places=room.places,
             starting=room.starting,
+            kv_capacity_tokens=engines.kv_capacity_tokens,
+            kv_used=engines.kv_used,
+            engine_waiting=engines.waiting,
+            mean_trajectory_tokens=self._tally.mean_context_tokens,
         )
 
     async def _start(self, plan: Plan) -> None:

@@ -28,6 +28,8 @@ class Tally:
     running: int = 0
     retries: int = 0
     reward_sum: float = 0.0
+    context_sum: int = 0
+    context_count: int = 0
     status: Counter[Status] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     held_by: Hold = Hold.NOTHING
@@ -38,11 +40,19 @@ class Tally:
         scored = self.status[Status.SCORED]
         return self.reward_sum / scored if scored else None
 
+    @property
+    def mean_context_tokens(self) -> float | None:
+        """Mean of the largest context of each trial that said it; None before one did."""
+        return self.context_sum / self.context_count if self.context_count else None
+
     def finished(self, result: TrialResult, *, resumed: bool = False) -> None:
         self.done += 1
         self.resumed += resumed
         self.status[result.status] += 1
         self.reward_sum += result.reward or 0.0
+        if result.usage.max_context_tokens:
+            self.context_sum += result.usage.max_context_tokens
+            self.context_count += 1
         if result.failure is not None:
             self.failures[str(result.failure.kind)] += 1
 

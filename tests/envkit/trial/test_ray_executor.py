@@ -194,6 +194,7 @@ async def test_a_cluster_without_places_is_refused_with_the_remedy(
     assert [r.reward for r in outcome.results] == [1.0]
 
 
+@pytest.mark.timeout(900)
 async def test_a_job_killed_at_random_points_is_resumed_exactly(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers, shared: Any
 ) -> None:
@@ -231,7 +232,8 @@ async def test_a_job_killed_at_random_points_is_resumed_exactly(
 async def test_a_cluster_that_the_job_starts_ends_with_it_however_it_ends(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:
-    specs = [spec_for(make_task(), "sabotage:Sleepy", {"s": 2.0}, sample=i) for i in range(4)]
+    task = make_task()
+    specs = [spec_for(task, "sabotage:Sleepy", {"s": 2.0}, sample=i) for i in range(4)]
     (tmp_path / "specs.json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
     command = [sys.executable, str(Path(PLUGINS, "run_job.py")), PLUGINS, str(tmp_path / "run")]
     command += [str(tmp_path / "specs.json"), "2", "ray", json.dumps({"address": "local"})]
