@@ -84,9 +84,9 @@ def token_losses(
         - `trained_tokens`, `logprob_sum`;
         - `masked_tokens`, which the trust region or a correction stopped, and `corrected_tokens`, which a correction's
           mask took out;
-        - `ratio_sum` and `ratio_square_sum` of exp(l - mu) (their ratio_sum^2 / ratio_square_sum is the effective sample
-          size), `log_ratio_sum` of mu - l (an estimate of the KL divergence of the rollout's policy from the current one); not
-          for the supervised loss, which has no rollout to compare with;
+        - `ratio_sum`, `ratio_square_sum` of exp(l - mu), from which the effective sample size is ratio_sum^2 over
+          ratio_square_sum, and `log_ratio_sum` of mu - l, an estimate of the KL divergence of the rollout's policy from
+          the current one; not for the supervised loss, which has no rollout to compare with;
         - `kl_sum`, `entropy_sum` where they are known.
 
     Raises:
