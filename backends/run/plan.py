@@ -30,8 +30,10 @@ __all__ = [
     "AlarmsPlan",
     "BatchPlan",
     "EvaluationPlan",
+    "HarnessPlan",
     "Plan",
     "PolicyPlan",
+    "SandboxPlan",
     "TasksPlan",
     "TrialPlan",
     "WandbPlan",
@@ -73,6 +75,18 @@ class TasksPlan(_Strict):
         if not self.include and self.file is None:
             raise ValueError("expected tasks in `include` or a task list in `file`, found neither")
         return self
+
+
+class HarnessPlan(Plugin):
+    """What the model sees and may do."""
+
+    name: str = "opencode"
+
+
+class SandboxPlan(Plugin):
+    """Where tasks happen."""
+
+    name: str = "local"
 
 
 class PolicyPlan(_Strict):
@@ -122,8 +136,8 @@ class EvaluationPlan(EvaluationConfig):
     """Ids, globs or paths; by default those of `tasks.include`, of the split below."""
     file: Path | None = None
     """A task list, one id a line."""
-    split: str | None = "eval"
-    """Only tasks of this split."""
+    split: str = "eval"
+    """Only tasks of this split; an empty text for all."""
     held_out: bool = True
     """Tasks that are trained on are an error; off for an overfit run, which is measured on its own tasks."""
     samples: Count = 1
@@ -134,7 +148,7 @@ class EvaluationPlan(EvaluationConfig):
     """Longest completion of one turn; None: as in training."""
     temperature: Annotated[float, Field(ge=0)] | None = None
     """Of sampling; None: as in training."""
-    harness: Plugin | None = None
+    harness: HarnessPlan | None = None
     """Another harness than training's: does what was learnt carry over?"""
     limits: Limits | None = None
     """Other agent limits than training's."""
@@ -148,7 +162,9 @@ class WandbPlan(_Strict):
     """Weights & Biases, where `wandb` is installed."""
 
     project: str
+    """The project that the run is shown in."""
     entity: str | None = None
+    """The user or team; by default your own."""
     name: str | None = None
     """By default the run folder's name."""
     mode: Literal["online", "offline"] = "online"
@@ -191,12 +207,9 @@ class Plan(_Strict):
     backend: str = "torch"
     """The trainer: a registered name of the entry points `envkit.backends`."""
     tasks: TasksPlan
-    harness: Plugin = Plugin(name="opencode")
-    """What the model sees and may do: `name` and `options`."""
-    sandbox: Plugin = Plugin(name="local")
-    """Where it happens: `name` and `options`."""
+    harness: HarnessPlan = HarnessPlan()
+    sandbox: SandboxPlan = SandboxPlan()
     limits: Limits = Limits()
-    """Agent limits; reaching one ends the episode, which is verified and scored."""
     policy: PolicyPlan = PolicyPlan()
     trial: TrialPlan = TrialPlan()
     algorithm: AlgorithmConfig = AlgorithmConfig()
@@ -237,8 +250,8 @@ class Plan(_Strict):
         """Trials of training: the nudge is on."""
         policy, trial = self.policy, self.trial
         return TrialSettings(
-            harness=self.harness,
-            sandbox=self.sandbox,
+            harness=Plugin(**self.harness.model_dump()),
+            sandbox=Plugin(**self.sandbox.model_dump()),
             limits=self.limits,
             timeout_s=trial.timeout_s,
             verify_reserve_s=trial.verify_reserve_s,
@@ -262,7 +275,7 @@ class Plan(_Strict):
         timeout_s = own.timeout_s or base.timeout_s
         return base.model_copy(
             update={
-                "harness": own.harness or base.harness,
+                "harness": Plugin(**own.harness.model_dump()) if own.harness else base.harness,
                 "limits": own.limits or base.limits,
                 "timeout_s": timeout_s,
                 "verify_reserve_s": min(base.verify_reserve_s, timeout_s / 2),
@@ -356,7 +369,7 @@ def tasks_of(plan: Plan) -> tuple[list[str], list[str]]:
     if when is None:
         return train, []
     patterns = when.include or (() if when.file is not None else own.include)
-    evaluated = _expand(patterns, when.file, when.split, "evaluation")
+    evaluated = _expand(patterns, when.file, when.split or None, "evaluation")
     both = sorted(set(train) & set(evaluated))
     if both and when.held_out:
         raise UserError(
