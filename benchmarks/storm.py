@@ -202,8 +202,8 @@ class Watch:
         return found
 
 
-def plan(root: Path, harness: str, count: int, faults: bool) -> list[tuple[TrialSpec, str | None]]:
-    """The trials, and what strikes each."""
+def plan(root: Path, harness: str, count: int, every: int | None) -> list[tuple[TrialSpec, str | None]]:
+    """The trials, and what strikes each: something every so many trials, or nothing."""
     gate = {"gate": str(root / "gate"), "ready": str(root / "ready")}
     if harness == "archipelago":
         solved = [i for i in registry.expand(["office/*"]) if scripted(i)]
@@ -212,7 +212,8 @@ def plan(root: Path, harness: str, count: int, faults: bool) -> list[tuple[Trial
     kinds = [name for name, (_, where, _, _) in FAULTS.items() if harness in where]
     out: list[tuple[TrialSpec, str | None]] = []
     for number in range(count):
-        fault = kinds[number // 10 % len(kinds)] if faults and number % 10 == 9 else None
+        struck = every is not None and number % every == every - 1
+        fault = kinds[number // every % len(kinds)] if every is not None and struck else None
         if harness == "archipelago":
             task = solved[number % len(solved)]
         else:
@@ -248,14 +249,14 @@ def wrong(result: TrialResult, fault: str | None) -> str | None:
     )
 
 
-async def storm(root: Path, harness: str, count: int, *, faults: bool) -> dict[str, Any]:
-    """One storm; returns its numbers."""
+async def storm(root: Path, harness: str, count: int, *, every: int | None) -> dict[str, Any]:
+    """One storm, in which something strikes every so many trials (None: nothing does); returns its numbers."""
     root.mkdir(parents=True)
     (root / "tmp").mkdir()
     if harness == "opencode":
         write_task(root / "task", "The report is ready.")
         write_task(root / "refused", REFUSED)
-    planned = plan(root, harness, count, faults)
+    planned = plan(root, harness, count, every)
     old, tempfile.tempdir = tempfile.tempdir, str(root / "tmp")
     os.environ["TMPDIR"] = tempfile.tempdir
     watch = Watch(root, count)
@@ -308,7 +309,7 @@ async def main() -> int:
                     continue
                 for harness, count in (("opencode", args.trials), ("archipelago", args.office)):
                     if count:
-                        report = await storm(root / f"{harness}-{faults}", harness, count, faults=faults)
+                        report = await storm(root / f"{harness}-{faults}", harness, count, every=10 if faults else None)
                         reports.append(report)
                         if not args.json:
                             show(report)

@@ -82,9 +82,8 @@ class EngineWatch:
         for url in urls:
             if not url.startswith(("http://", "https://")):
                 raise UserError(f"expected an engine's address like http://HOST:8000, found {url!r}")
-        self._pages = tuple(
-            u if u.endswith("/metrics") else u.rstrip("/").removesuffix("/v1") + "/metrics" for u in urls
-        )
+        roots = (url.rstrip("/").removesuffix("/metrics").removesuffix("/v1") for url in urls)
+        self._pages = tuple(f"{root}/metrics" for root in roots)
         self._seen: dict[str, tuple[float, Pressure]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
