@@ -87,6 +87,7 @@ def _about(rollout: Rollout) -> dict[str, Any]:
         "started_s": rollout.started_s,
         "finished_s": rollout.finished_s,
         "metrics": {name: float(value) for name, value in rollout.metrics.items()},
+        "signals": {name: list(nodes.items()) for name, nodes in rollout.signals.items()},
         "folder": rollout.folder,
     }
 
@@ -95,11 +96,13 @@ def _rollout(header: dict[str, Any], samples: tuple[Sample, ...]) -> Rollout:
     request = header.pop("request")
     request["engine_urls"] = tuple(request["engine_urls"])
     stop, failure = header.pop("stop"), header.pop("failure")
+    signals = {name: {node: amount for node, amount in nodes} for name, nodes in header.pop("signals", {}).items()}
     return Rollout(
         request=RolloutRequest(**request),
         stop=None if stop is None else StopReason(stop),
         failure=None if failure is None else Failure.model_validate(failure),
         samples=samples,
+        signals=signals,
         **header,
     )
 
