@@ -121,6 +121,15 @@ class TrialPlan(_Strict):
     """The part of the budget that only verification may use."""
     keep: Keep = Keep()
 
+    @model_validator(mode="after")
+    def _fits(self) -> TrialPlan:
+        if self.verify_reserve_s >= self.timeout_s:
+            raise ValueError(
+                f"verify_reserve_s ({self.verify_reserve_s:g}) must be less than timeout_s ({self.timeout_s:g}): "
+                "nothing would be left for the agent"
+            )
+        return self
+
 
 class BatchPlan(_Strict):
     """How rows are put together for the trainer."""

@@ -85,7 +85,9 @@ def write_run(folder: Path, steps: int = 60, *, hostile: bool = False) -> Path:
             )
     says = "tasks of family 'message' jumped"
     lines.append({"kind": "alarm", "step": 40, "alarm": "gap", "hacking": False, "message": "gap 0.043", "at": 1.7e9})
-    lines.append({"kind": "alarm", "step": 44, "alarm": name if hostile else "family_jump", "hacking": True, "message": says})
+    lines.append(
+        {"kind": "alarm", "step": 44, "alarm": name if hostile else "family_jump", "hacking": True, "message": says}
+    )
     failure = {"kind": "sandbox_died", "message": name}
     lines.append({"kind": "fault", "step": 3, "where": "rollout", "failure": failure, "then": "it is tried again"})
     lines.append({"kind": "checkpoint", "step": steps, "path": "x", "seconds": 1.0})
