@@ -130,7 +130,7 @@ async def judge(folder: Path) -> AsyncIterator[None]:
     config = folder / "judge.toml"
     config.write_text(
         f'model = "judge"\nbase_url = "http://127.0.0.1:{port}/v1"\napi_key_env = ["STORM_JUDGE_KEY"]\n'
-        "cache = false\nbudget_s = 20\nfirst_delay_s = 0.2\n"
+        "cache = false\nmax_attempts = 4\nfirst_delay_s = 0.2\n"
     )
     os.environ |= {"ENVKIT_JUDGE": str(config), "STORM_JUDGE_KEY": "storm-judge-key-1"}
     try:

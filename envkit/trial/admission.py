@@ -66,6 +66,7 @@ class AdmissionLimits:
         max_running: Trials at once.
         starts_per_s: Mean start rate; a burst of one second's worth is allowed. None for no limit.
         max_starting: Trials that have started and were not yet called `ready`; None for the executor's own limit.
+        starting_s: A trial counts as starting for this long at most: one that hangs there must not hold all others up.
         trial_memory_mb: What one trial is expected to take, sandbox included.
         memory_reserve_mb: Memory never given to trials.
         settle_s: A trial reaches its memory within this time. Until then what it has not taken yet is kept for it,
@@ -78,6 +79,7 @@ class AdmissionLimits:
     max_running: int
     starts_per_s: float | None = None
     max_starting: int | None = None
+    starting_s: float = 60.0
     trial_memory_mb: float = 96.0
     memory_reserve_mb: float = 512.0
     settle_s: float = 5.0
@@ -163,7 +165,7 @@ class Admission:
         self._later: list[tuple[float, int, str, str, Hashable | None]] = []  # heap of retries that wait for a time
         self._known: dict[str, tuple[str, Hashable | None]] = {}  # everybody who waits or runs
         self._running: dict[str, float] = {}
-        self._starting: set[str] = set()  # of those that run
+        self._starting: dict[str, float] = {}  # of those that run, since when; the oldest first
         self._tokens = 1.0 if limits.starts_per_s is None else max(1.0, limits.starts_per_s)
         self._rate_at_s: float | None = None
         self._count = 0
@@ -205,13 +207,13 @@ class Admission:
 
     def ready(self, key: str) -> None:
         """A running trial is through with starting; counts only where starts are bounded. Idempotent."""
-        self._starting.discard(key)
+        self._starting.pop(key, None)
 
     def finished(self, key: str) -> None:
         """A running trial ended, however it did. Raises `KeyError` for one that was not running."""
         del self._running[key]
         del self._known[key]
-        self._starting.discard(key)
+        self._starting.pop(key, None)
 
     def drop_group(self, group: Hashable) -> None:
         """A group that had begun will never be trained on (all its trials failed, say): its place is free again.
@@ -247,6 +249,10 @@ class Admission:
         while self._later and self._later[0][0] <= seen.now_s:
             _, _, key, task, group = heapq.heappop(self._later)
             self._enqueue(key, task, group)
+        while self._starting and (oldest := next(iter(self._starting.items())))[1] <= (
+            seen.now_s - self._limits.starting_s
+        ):
+            del self._starting[oldest[0]]
         self._refill(seen.now_s)
         started: list[str] = []
         held = Hold.NOTHING
@@ -262,7 +268,7 @@ class Admission:
             if self._limits.starts_per_s is not None:
                 self._tokens -= 1.0
             self._running[key_or_none] = seen.now_s
-            self._starting.add(key_or_none)
+            self._starting[key_or_none] = seen.now_s
             started.append(key_or_none)
         if held is Hold.NOTHING and self._later:
             held = Hold.RETRY_WAIT
@@ -316,6 +322,8 @@ class Admission:
         waits: list[float] = []
         if held is Hold.RATE and self._limits.starts_per_s is not None:
             waits.append((1.0 - self._tokens) / self._limits.starts_per_s)
+        if held is Hold.STARTING:
+            waits.append(max(0.0, next(iter(self._starting.values())) + self._limits.starting_s - now_s))
         if held in (Hold.MEMORY, Hold.ENGINE, Hold.PLACES):
             waits.append(POLL_S)
         if self._later:

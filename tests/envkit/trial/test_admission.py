@@ -124,6 +124,9 @@ def test_only_so_many_are_starting_at_once() -> None:
     admission.finished("t1")  # ended before it was ready
     assert admission.admit(Observed(0.0)).start == ("t3",)
     assert admission.starting == 2
+    held = admission.admit(Observed(0.0))
+    assert (held.held_by, held.ask_again_s) == (Hold.STARTING, 60.0)
+    assert admission.admit(Observed(60.0)).start == ("t4", "t5")  # those that hang there hold nobody up for ever
     assert len(admission.admit(Observed(0.0, starting=5)).start) == 0  # the smaller bound counts
     with pytest.raises(ValueError, match="max_starting"):
         AdmissionLimits(max_running=1, max_starting=0)
