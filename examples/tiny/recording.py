@@ -1,0 +1,71 @@
+"""What the clerk sees: every demonstration played in the real environment, and the token streams to imitate.
+
+The stream of a demonstration is what the token policy would have recorded, had it sampled those words: the prompt as
+the renderer renders it, the assistant's ids, the bridge to the tool's result, and so on; only the assistant's ids are
+in the mask. What the tools answer is recorded once for each first look, for it does not depend on the facts.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from envkit import make_async
+from envkit.messages import AssistantMessage, Observation, ToolCall
+from envkit.tokens.conversation import Conversation
+from envkit.tokens.export import Sample, export
+from envkit.tokens.render import Renderer
+from envkit.tokens.trace import Trace
+from examples.tiny.demonstrations import DEMONSTRATIONS, Take, take
+
+__all__ = ["LIMITS", "Seen", "completion", "record", "stream"]
+
+#: As in the run that follows: the prompt says how many turns there are.
+LIMITS = {"max_turns": 4}
+
+#: (task, first call as JSON) -> what the policy is shown, turn by turn.
+Seen = dict[tuple[str, str], tuple[Observation, ...]]
+
+
+async def record(tasks: Sequence[str] = tuple(DEMONSTRATIONS)) -> Seen:
+    """Plays each first look of each task once, careless facts included: 1 to 2 seconds each."""
+    seen: Seen = {}
+    for task in tasks:
+        env = make_async(f"office/{task}", harness="opencode", harness_options={"prompt": "compact"}, limits=LIMITS)
+        try:
+            for look in DEMONSTRATIONS[task].looks:
+                shown = take(task, random.Random(0), careful=True)
+                shown = Take((look.call, *shown.calls[1:]), shown.answer, shown.right)
+                observation, _ = await env.reset(seed=0)
+                turns = [observation]
+                for number, (name, arguments) in enumerate(shown.calls):
+                    call = ToolCall(id=f"call_{number}", name=name, arguments=arguments)
+                    observation, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
+                    turns.append(observation)
+                seen[task, json.dumps(look.call)] = tuple(turns)
+        finally:
+            await env.close()
+    return seen
+
+
+def completion(renderer: Renderer, text: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[int]:
+    """The ids of an assistant turn, its end included, as Qwen3 writes it."""
+    said = [text] if text else []
+    for name, arguments in calls:
+        said.append(f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {json.dumps(arguments)}}}\n</tool_call>')
+    return renderer.encode("\n".join(said) + "<|im_end|>")
+
+
+def stream(renderer: Renderer, seen: Seen, task: str, shown: Take) -> Sample:
+    """One demonstration as a row of training data."""
+    talk = Conversation(renderer, Trace({}))
+    turns = [completion(renderer, "", [call]) for call in shown.calls] + [completion(renderer, shown.answer, [])]
+    for observation, ids in zip(seen[task, json.dumps(shown.calls[0])], turns, strict=True):
+        turn = talk.observe(observation)
+        talk.record(turn, ids, np.zeros(len(ids), np.float32), np.zeros(len(ids), np.int32), finish="stop")
+    (sample,) = export(talk.trace).samples
+    return sample

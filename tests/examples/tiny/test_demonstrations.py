@@ -1,0 +1,49 @@
+"""Demonstrations against the real environment: the careful clerk is right, every hasty fact costs something."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from envkit import make_async
+from envkit.messages import AssistantMessage, ToolCall
+from examples.tiny.demonstrations import DEMONSTRATIONS, Take, take
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+async def play(task: str, shown: Take) -> float | None:
+    env: Any = make_async(f"office/{task}", harness="opencode", harness_options={"prompt": "compact"})
+    try:
+        await env.reset(seed=0)
+        for number, (name, arguments) in enumerate(shown.calls):
+            call = ToolCall(id=f"call_{number}", name=name, arguments=arguments)
+            observation, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
+            assert not observation.messages[-1].is_error, observation.messages[-1].content
+        _, reward, *_ = await env.step(AssistantMessage(text=shown.answer))
+        return None if reward is None else float(reward)
+    finally:
+        await env.close()
+
+
+@pytest.mark.parametrize("task", sorted(DEMONSTRATIONS))
+async def test_careful_work_is_right_and_hasty_work_is_not(task: str) -> None:
+    assert await play(task, take(task, random.Random(0), careful=True)) == 1.0
+    hasty = take(task, random.Random(0), care=0.0)
+    assert not hasty.right
+    reward = await play(task, hasty)
+    assert reward is not None
+    assert reward < 0.5
+
+
+def test_takes_differ_and_are_drawn_from_a_seed() -> None:
+    for task in DEMONSTRATIONS:
+        drawn = [take(task, random.Random(seed)) for seed in range(60)]
+        assert drawn == [take(task, random.Random(seed)) for seed in range(60)]
+        right = sum(t.right for t in drawn)
+        assert 0 < right < 45, f"{task}: {right} of 60 takes are right"
+        assert "{" not in drawn[0].answer
+        assert not any("{sender}" in json.dumps(t.calls) for t in drawn)
