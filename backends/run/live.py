@@ -177,7 +177,7 @@ class Live:
         self._board = board  # drawn at the next refresh, however many events there are
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(text, markup=False, highlight=False)
 
     def stop(self) -> None:
         self._live.stop()
