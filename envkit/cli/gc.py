@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from envkit.cli.options import dump
 from envkit.trial import gc
@@ -15,11 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    removed = gc.collect(dry_run=args.dry_run)
+    problems: list[str] = []
+    removed = gc.collect(dry_run=args.dry_run, problems=problems)
     if args.json:
-        dump({"dry_run": args.dry_run, "removed": removed})
+        dump({"dry_run": args.dry_run, "removed": removed, "problems": problems})
     else:
         for line in removed:
             print(line)
         print(f"{len(removed)} {'would be removed' if args.dry_run else 'removed'}")
-    return 0
+        for line in problems:
+            print(f"could not be collected: {line}", file=sys.stderr)
+    return int(bool(problems))

@@ -21,7 +21,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from envkit import plugins
-from envkit.failure import UserError
+from envkit.failure import EnvkitError, UserError
 from envkit.sandbox.base import SandboxProvider
 from envkit.trial.server import pid_namespace, process_age, temp_root
 
@@ -38,18 +38,25 @@ RAY_TEMP = "/tmp"
 _SCRATCH = re.compile(r"envkit-[a-z]+-(\d+)-.+")
 
 
-def collect(*, dry_run: bool = False, providers: Iterable[str] | None = None) -> list[str]:
+def collect(
+    *, dry_run: bool = False, providers: Iterable[str] | None = None, problems: list[str] | None = None
+) -> list[str]:
     """Removes what dead runs of this user left; returns a line for each thing removed (or that would be).
 
     Args:
         providers: Names of sandbox providers to ask; all registered ones by default. One that can't be used on this
             machine is left out: it can't have left anything here.
+        problems: Gets a line for each provider that could not be asked; what is left of it stays for the next time.
     """
     removed: list[str] = []
     for name in plugins.names("sandboxes") if providers is None else providers:
-        provider = _usable(name)
-        if provider is not None:
-            removed += provider.collect(dry_run=dry_run)
+        try:
+            provider = _usable(name)
+            if provider is not None:
+                removed += provider.collect(dry_run=dry_run)
+        except (EnvkitError, OSError) as error:
+            if problems is not None:
+                problems.append(f"{name}: {error}")
     for folder in _dead_folders():
         removed.append(f"folder {folder}{_whose(folder)}")
         if not dry_run:

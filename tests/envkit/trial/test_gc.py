@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from trial_fixtures import PLUGINS, Leftovers, run_one, spec_for
 
-from envkit.failure import FailureKind
+from envkit.failure import EnvkitError, FailureKind
+from envkit.sandbox.local import LocalProvider
 from envkit.trial import gc
 from envkit.trial.server import own_folder, pid_namespace, process_age, temp_root
 
@@ -116,3 +117,18 @@ def test_a_folder_that_its_owner_removes_meanwhile_is_no_error(temp: Path, monke
 
     monkeypatch.setattr(gc, "process_age", removed_meanwhile)
     assert gc.collect(providers=()) == []
+
+
+def test_a_provider_that_cannot_be_asked_keeps_nobody_else_from_being_collected(
+    temp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: LocalProvider, *, dry_run: bool = False) -> list[str]:
+        raise EnvkitError("its daemon is out of its mind")
+
+    monkeypatch.setattr(LocalProvider, "collect", refuse)
+    scratch = temp / f"envkit-env-{dead_pid()}-abc"
+    scratch.mkdir()
+    problems: list[str] = []
+    assert gc.collect(providers=["local"], problems=problems) == [f"folder {scratch}"]
+    assert problems == ["local: its daemon is out of its mind"]
+    assert not scratch.exists()
