@@ -1,0 +1,78 @@
+"""`envkit train` up to where a model is needed: what it prints, refuses and leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from envkit.cli.main import main
+
+PLAN = """
+backend = "torch"
+[tasks]
+include = ["office/*"]
+split = "train"
+[policy]
+context = 4096
+[loop]
+steps = 3
+[trainer]
+model = "/models/none"
+[evaluation]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def test_a_dry_run_prints_a_plan_that_can_be_run_again(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(plan), "--set", "loop.group_size=4", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "group_size = 4" in said
+    assert "<- binds" in said
+    assert "trajectories per step: 64" in said
+    plan.write_text(said)
+    assert main(["train", str(plan), "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["plan"]["loop"]["group_size"] == 4
+    assert told["derived"]["trajectories per step"] == 64
+    assert len(told["tasks"]) > 10
+    assert not set(told["tasks"]) & set(told["evaluation_tasks"])
+
+
+@pytest.mark.parametrize(
+    ("sets", "says"),
+    [
+        (["loop.step=3"], "did you mean 'steps'"),
+        (['tasks.include=["ofice/*"]'], "ofice"),
+        (["harness.name=opencod"], "did you mean 'opencode'"),
+        (["harness.options.promt=compact"], "promt"),
+        (["sandbox.name=lokal"], "did you mean 'local'"),
+        (["trial.executor=rai"], "did you mean 'ray'"),
+        (["policy.api_key_env=NO_SUCH_KEY"], "NO_SUCH_KEY"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    plan: Path, sets: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = [part for text in sets for part in ("--set", text)]
+    assert main(["train", str(plan), *arguments, "--out", str(tmp_path / "out")]) in (1, 2)
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_another_plan_is_refused(plan: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["train", str(plan), "--dry-run", "--json"]) == 0
+    resolved = json.loads(capsys.readouterr().out)["plan"]
+    out.mkdir()
+    (out / "plan.json").write_text(json.dumps(resolved))
+    code = main(["train", str(plan), "--set", "algorithm.reduction=token_mean", "--out", str(out)])
+    assert code == 2
+    assert 'algorithm.reduction: there "prompt_mean", here "token_mean"' in capsys.readouterr().err
