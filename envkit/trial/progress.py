@@ -68,7 +68,7 @@ class Tally:
         if self.retries:
             parts.append(f"{self.retries} retried")
         parts += [f"{count} {kind}" for kind, count in self.failures.most_common(4)]
-        if self.held_by in (Hold.MEMORY, Hold.RETRY_WAIT) and not self.running:
+        if self.held_by in (Hold.MEMORY, Hold.PLACES, Hold.ENGINE, Hold.RETRY_WAIT) and not self.running:
             parts.append(f"waiting for {self.held_by.value.replace('_', ' ')}")
         return ", ".join(parts)
 
