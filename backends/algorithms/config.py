@@ -220,7 +220,8 @@ class AlgorithmConfig(Strict):
     entropy_bonus: NonNegative = 0.0
     """Coefficient of the policy's entropy per token, in nats (0.01 is usual where it is used)."""
     zero_variance: Literal["drop", "keep"] = "drop"
-    """Groups whose valid rollouts all have the same reward: drop (and let the loop refill) or keep."""
+    """Groups whose valid rollouts all score the same (after truncation rules, penalties and turns): drop (and let the
+    loop refill) or keep."""
     zero_variance_tolerance: NonNegative = 1e-6
     """Rewards that differ by at most this are the same."""
     length_penalty: LengthPenalty | None = None

@@ -28,7 +28,8 @@ def chunked_logprobs(
 ) -> tuple[Tensor, Tensor | None]:
     """Logprob of `targets[t]` under softmax(hidden[t] @ weight.T / temperature), and the entropy there.
 
-    The product is taken in the inputs' own type, as an engine does; softmax and sums in fp32.
+    The product is taken in the type of `hidden` (a wider head is narrowed for it), as an engine does; softmax and sums
+    in fp32.
 
     Args:
         hidden: [T, H], of the last layer, after the final norm.
@@ -101,15 +102,17 @@ class _Chunked(torch.autograd.Function):  # type: ignore[misc]
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, chunk: int, entropy: bool
     ) -> tuple[Tensor, Tensor]:
+        head = weight.to(hidden.dtype)
         wide = torch.promote_types(hidden.dtype, torch.float32)
         logprobs = torch.empty(len(hidden), dtype=wide, device=hidden.device)
         entropies = torch.empty(len(hidden) if entropy else 0, dtype=wide, device=hidden.device)
         for at in _slices(len(hidden), chunk):
-            log_softmax = _log_softmax(hidden[at], weight, temperature)
+            log_softmax = _log_softmax(hidden[at], head, temperature)
             logprobs[at] = log_softmax.gather(1, targets[at, None])[:, 0]
             if entropy:
                 entropies[at] = torch.special.entr(log_softmax.exp_()).sum(1)
-        ctx.save_for_backward(hidden, weight, targets, entropies)
+        ctx.save_for_backward(hidden, head, targets, entropies)
+        ctx.dtype = weight.dtype
         ctx.temperature, ctx.chunk, ctx.entropy = temperature, chunk, entropy
         if not entropy:
             ctx.mark_non_differentiable(entropies)
@@ -119,12 +122,12 @@ class _Chunked(torch.autograd.Function):  # type: ignore[misc]
     def _backward(ctx: Any, grad_logprobs: Tensor, grad_entropies: Tensor) -> tuple[Tensor | None, ...]:
         """With z the logits over the temperature, p their softmax, H the entropy:
         d logprob / dz_j = [j = target] - p_j and dH / dz_j = -p_j (log p_j + H)."""
-        hidden, weight, targets, entropies = ctx.saved_tensors
+        hidden, head, targets, entropies = ctx.saved_tensors
         needs_hidden, needs_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
-        grad_weight = torch.zeros_like(weight, dtype=grad_logprobs.dtype) if needs_weight else None
+        grad_weight = torch.zeros_like(head, dtype=grad_logprobs.dtype) if needs_weight else None
         for at in _slices(len(hidden), ctx.chunk):
-            log_softmax = _log_softmax(hidden[at], weight, ctx.temperature)
+            log_softmax = _log_softmax(hidden[at], head, ctx.temperature)
             probabilities = log_softmax.exp()
             g = grad_logprobs[at, None]
             if ctx.entropy:
@@ -135,14 +138,14 @@ class _Chunked(torch.autograd.Function):  # type: ignore[misc]
             grad.scatter_add_(1, targets[at, None], g)
             narrow = grad.div_(ctx.temperature).to(hidden.dtype)
             if grad_hidden is not None:
-                torch.mm(narrow, weight, out=grad_hidden[at])
+                torch.mm(narrow, head, out=grad_hidden[at])
             if grad_weight is not None:
                 if narrow.dtype == grad_weight.dtype:
                     grad_weight.addmm_(narrow.T, hidden[at])
                 else:
                     grad_weight.add_(narrow.T @ hidden[at])  # summed over chunks in fp32
         if grad_weight is not None:
-            grad_weight = grad_weight.to(weight.dtype)
+            grad_weight = grad_weight.to(ctx.dtype)
         return grad_hidden, grad_weight, None, None, None, None
 
     backward = staticmethod(once_differentiable(_backward))

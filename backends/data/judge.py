@@ -23,6 +23,8 @@ __all__ = ["Judged", "Turn", "judge", "screen"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+_MAX_REWARD = 1e15
+
 #: Advantages that compare rollouts of a group: without variance nothing is left of them.
 _RELATIVE = frozenset({"grpo", "rloo", "maxrl"})
 
@@ -85,8 +87,8 @@ def judge(group: Group, config: AlgorithmConfig, min_valid_rows: int) -> Judged:
     zeroed = [r.reward is None or t == "zero" for r, t in zip(rollouts, treatment, strict=True)]
     rewards = np.array([0.0 if zero else r.reward for r, zero in zip(rollouts, zeroed, strict=True)], np.float64)
     turns = [_turn_rewards(r, config) for r in rollouts]
-    finite = np.array([r.reward is not None and np.isfinite(r.reward) for r in rollouts], np.bool_)
-    finite &= np.array([bool(np.isfinite(list(t.values())).all()) for t in turns], np.bool_)
+    finite = np.array([r.reward is not None and _sane(r.reward) for r in rollouts], np.bool_)
+    finite &= np.array([all(map(_sane, t.values())) for t in turns], np.bool_)
     valid = finite & np.array([t != "mask" for t in treatment], np.bool_)
     scores = np.where(valid, rewards, 0.0)
     if config.length_penalty is not None:
@@ -105,6 +107,12 @@ def judge(group: Group, config: AlgorithmConfig, min_valid_rows: int) -> Judged:
         ),
         drop=_drop(config, rollouts, valid, scores, own, min_valid_rows),
     )
+
+
+def _sane(number: float) -> bool:
+    """Finite, and so far from the limits of fp32 that no sum or square of a group's numbers overflows: a single absurd
+    reward must not end a run."""
+    return abs(number) < _MAX_REWARD
 
 
 def _drop(

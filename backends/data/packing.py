@@ -4,9 +4,9 @@ Every rank gets equally many micro-batches, as few as can be found, none above t
 ranks hold nearly equal token counts, and the k-th micro-batches of all ranks are of similar size, so that ranks that
 wait for each other after each one wait little. Pure and deterministic; used by `prepare` and `imitate`.
 
-The number of micro-batches is tried from a lower bound upwards (Martello and Toth's L2 for bin packing, over ranks);
-at each, rows go longest first to the emptiest micro-batch that has room (which also balances), or, where that fails,
-to the fullest. Micro-batches are dealt to ranks, then rows are moved and swapped between the fullest rank and others
+First as many micro-batches are tried as the lower bound says (Martello and Toth's L2 for bin packing, over ranks), rows
+going longest first to the emptiest one that has room, which also balances them; where that fails, as many as best-fit
+decreasing needs. Micro-batches are dealt to ranks, then rows are moved and swapped between the fullest rank and others
 for as long as that brings them closer.
 """
 
@@ -28,7 +28,7 @@ _MAX_MOVES = 500
 _CLOSE_ENOUGH = 1e-4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Packing:
     """Which rows go where.
 
@@ -86,14 +86,12 @@ def pack(lengths: Sequence[int] | Ints, *, budget: int, ranks: int = 1) -> Packi
             f"expected lengths, budget and ranks of at least 1, found {least} (shortest), {budget} and {ranks}"
         )
     each = fewest_micro_batches(sizes, budget=budget, ranks=ranks)
-    order = np.argsort(-sizes, kind="stable")
-    while True:
-        places = _fill(sizes, order, budget, each * ranks, emptiest=True)
-        if places is None:
-            places = _fill(sizes, order, budget, each * ranks, emptiest=False)
-        if places is not None:
-            break
-        each += 1
+    places = _spread(sizes, budget, each * ranks)
+    if places is None:
+        full = _best_fit(sizes, budget)
+        each = -(-(int(full.max()) + 1) // ranks)
+        places = _spread(sizes, budget, each * ranks)
+        places = full if places is None else places
     rank_of = _deal(np.bincount(places, sizes, each * ranks).astype(np.int64), each, ranks)
     _balance(sizes, places, rank_of, budget, ranks)
     return Packing(_result(sizes, places, rank_of, each, ranks), sizes, budget)
@@ -120,19 +118,33 @@ def fewest_micro_batches(lengths: Ints, *, budget: int, ranks: int) -> int:
     return -(-(alone + best) // ranks)
 
 
-def _fill(sizes: Ints, order: Ints, budget: int, count: int, *, emptiest: bool) -> Ints | None:
-    """The micro-batch of each row, longest first into the emptiest (or fullest) with room; None where one has none."""
-    places = np.full(len(sizes), -1, np.int64)
+def _spread(sizes: Ints, budget: int, count: int) -> Ints | None:
+    """The micro-batch of each row, longest first into the emptiest of `count`; None where a row finds no room."""
+    places = np.zeros(len(sizes), np.int64)
     loads = np.zeros(count, np.int64)
-    for row in order:
-        size = sizes[row]
-        room = loads + size <= budget if size <= budget else loads == 0
-        if not room.any():
+    for row in np.argsort(-sizes, kind="stable"):
+        place = int(loads.argmin())
+        if loads[place] and loads[place] + sizes[row] > budget:
             return None
-        key = np.where(room, loads if emptiest else -loads, np.iinfo(np.int64).max)
-        place = int(key.argmin())
         places[row] = place
-        loads[place] += size
+        loads[place] += sizes[row]
+    return places
+
+
+def _best_fit(sizes: Ints, budget: int) -> Ints:
+    """The micro-batch of each row, longest first into the fullest that has room, or a new one."""
+    places = np.zeros(len(sizes), np.int64)
+    loads = np.zeros(len(sizes), np.int64)
+    used = 0
+    for row in np.argsort(-sizes, kind="stable"):
+        open_loads = loads[:used]
+        fitting = np.where(open_loads + sizes[row] <= budget, open_loads, -1)
+        place = int(fitting.argmax()) if used else 0
+        if not used or fitting[place] < 0:
+            place = used
+            used += 1
+        places[row] = place
+        loads[place] += sizes[row]
     return places
 
 

@@ -8,7 +8,7 @@ Pure: the same arguments give the same batch. Used by the loop; metrics are sums
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,17 +130,17 @@ def deal(rows: Sequence[Row], *, step: int, ranks: int, budget: int) -> tuple[Ba
 
 def _advantages(
     config: AlgorithmConfig, judged: list[Judged], made: list[Draft], values: Values | None
-) -> tuple[Floats | None, list[Floats]]:
+) -> tuple[Floats | None, Iterable[Floats]]:
     """The outcome's advantage per rollout of the step (None where advantages are per token from the start), and the
     advantages of every draft's tokens."""
     masks = [d.mask for d in made]
     if isinstance(config.advantage, ReinforcePlusPlus):
-        return None, reinforce_plus_plus([d.reward for d in made], masks, gamma=config.advantage.gamma)[0]
+        return None, reinforce_plus_plus([d.rewards() for d in made], masks, gamma=config.advantage.gamma)[0]
     if isinstance(config.advantage, Gae):
         assert values is not None
         critic = [values(d.sample) for d in made]
         settings = config.advantage
-        return None, gae([d.reward for d in made], critic, masks, gamma=settings.gamma, lam=settings.lam)[0]
+        return None, gae([d.rewards() for d in made], critic, masks, gamma=settings.gamma, lam=settings.lam)[0]
     scores = np.concatenate([v.scores for v in judged]) if judged else np.zeros(0)
     valid = np.concatenate([v.valid for v in judged]) if judged else np.zeros(0, np.bool_)
     group = np.repeat(np.arange(len(judged)), [len(v.valid) for v in judged])
@@ -150,7 +150,7 @@ def _advantages(
         outcome = rloo(scores, group, valid)
     else:
         outcome = maxrl(scores, group, valid)
-    return outcome, [outcome[d.number] + d.turn_advantage for d in made]
+    return outcome, (d.advantages(float(outcome[d.number])) for d in made)
 
 
 def _metrics(

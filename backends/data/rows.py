@@ -29,8 +29,6 @@ class Draft:
         number: The rollout's, counted over the step.
         group: The group's, counted over the step.
         mask: [n], tokens that train.
-        reward: [n], the outcome's score at the last trained token plus each turn's reward at its own last one.
-        turn_advantage: [n], turn-level credit.
     """
 
     sample: Sample
@@ -39,12 +37,29 @@ class Draft:
     group_id: str
     trial: str
     mask: Bools
-    reward: Floats
-    turn_advantage: Floats
+    score: float
+    turns: dict[int, Turn]
 
     @property
     def trained(self) -> int:
         return int(self.mask.sum())
+
+    def rewards(self) -> Floats:
+        """[n], the outcome's score at the last trained token, and each turn's reward at its own last one."""
+        out = np.zeros(len(self.mask))
+        out[np.flatnonzero(self.mask)[-1]] = self.score
+        for node, _, end in self.sample.spans:
+            if node in self.turns:
+                out[end - 1] += self.turns[node].reward
+        return out
+
+    def advantages(self, outcome: float) -> Floats:
+        """[n], the outcome's advantage plus turn-level credit."""
+        out = np.full(len(self.mask), outcome)
+        for node, start, end in self.sample.spans:
+            if node in self.turns:
+                out[start:end] += self.turns[node].advantage
+        return out
 
     def row(self, advantages: Floats, weight: float) -> Row:
         """The finished row; `advantages` [n] are read at trained tokens, `weight` is the reduction's."""
@@ -71,14 +86,6 @@ def drafts(
         mask[:1] = False
         if not mask.any():
             continue
-        reward = np.zeros(len(mask))
-        reward[np.flatnonzero(mask)[-1]] += score
-        own = np.zeros(len(mask))
-        for node, start, end in sample.spans:
-            turn = turns.get(node)
-            if turn is not None:
-                own[start:end] = turn.advantage
-                reward[end - 1] += turn.reward
         trial = f"{group_id}/{rollout.request.attempt}"
-        out.append(Draft(sample, number, group, group_id, trial, mask, reward, own))
+        out.append(Draft(sample, number, group, group_id, trial, mask, score, turns))
     return out

@@ -1,5 +1,6 @@
 """Losses need torch (`make test-torch`), those against SkyRL an environment of their own (`make test-oracle`)."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -11,10 +12,15 @@ if not find_spec("skyrl"):
     collect_ignore.append("test_oracle.py")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
     """Tensors here are tiny: more threads would only wait for each other, on a busy machine for seconds."""
-    if find_spec("torch"):
-        import torch
+    if not find_spec("torch"):
+        yield
+        return
+    import torch
 
-        torch.set_num_threads(1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

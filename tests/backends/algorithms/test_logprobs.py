@@ -150,6 +150,16 @@ def test_no_tensor_is_larger_than_a_chunk_of_the_vocabulary(dtype: torch.dtype, 
     assert seen.elements < tokens * vocabulary / 10
 
 
+def test_a_wider_head_is_narrowed_and_its_gradient_is_wide() -> None:
+    hidden, _, targets = inputs(torch.bfloat16)
+    weight = inputs(torch.float32)[1]
+    logprobs, _ = chunked_logprobs(hidden, weight, targets, chunk=4)
+    expected, _ = chunked_logprobs(hidden, weight.bfloat16(), targets, chunk=4)
+    assert torch.equal(logprobs, expected)
+    grad_hidden, grad_weight = torch.autograd.grad(logprobs.sum(), (hidden, weight))
+    assert (grad_hidden.dtype, grad_weight.dtype) == (torch.bfloat16, torch.float32)
+
+
 def test_bfloat16_is_summed_in_fp32() -> None:
     hidden, weight, targets = inputs(torch.bfloat16)
     logprobs, _ = chunked_logprobs(hidden, weight, targets, temperature=TEMPERATURE, chunk=4)

@@ -38,6 +38,8 @@ MakeRollout = Callable[..., Rollout]
         ([1.0, 1.0 - 1e-8], DropReason.ZERO_VARIANCE),
         ([0.5, float("nan")], DropReason.TOO_FEW),
         ([0.5, float("inf"), 0.6], None),
+        ([0.5, 1e300, 0.6], None),
+        ([1e300, -1e300, 0.6], DropReason.TOO_FEW),
     ],
 )
 def test_groups_train_where_two_valid_rollouts_differ(

@@ -98,6 +98,13 @@ def test_ranks_are_balanced_by_tokens(ranks: int) -> None:
     assert packing.imbalance < max(by_count) / np.mean(by_count) - 1
 
 
+def test_rows_of_which_only_two_share_are_packed_in_good_time() -> None:
+    # The bound is a third below what is possible; a search from it upwards would take minutes.
+    packing = pack([34] * 3000, budget=100, ranks=2)
+    assert len(packing.ranks[0]) == 750
+    assert fewest_micro_batches(np.full(3000, 34), budget=100, ranks=2) == 510
+
+
 def test_no_rows_and_bad_arguments() -> None:
     assert pack([], budget=10, ranks=3).ranks == ((), (), ())
     assert pack([], budget=10, ranks=3).imbalance == 0
