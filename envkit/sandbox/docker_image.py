@@ -117,6 +117,10 @@ class Images:
             await asyncio.wait_for(work, self._timeout_s)
         except TimeoutError:
             raise _failed(f"image {name} was not pulled within {self._timeout_s:g} s") from None
+        except EnvkitError:
+            if reference is not None:  # its token may be what was refused
+                self._registries.forget(reference)
+            raise
         return _image(name, await self._daemon.call(f"find image {name}", "inspect_image", name))
 
     def _pulled(self, name: str, auth: Mapping[str, str] | None) -> None:

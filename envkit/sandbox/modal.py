@@ -8,6 +8,7 @@ control plane of ours that speaks the SDK's own messages, never against the serv
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -18,16 +19,24 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from envkit.failure import CapabilityError, EnvkitError, UserError
+from envkit.sandbox import bundle
 from envkit.sandbox.base import Capabilities, ProviderReport, SandboxSpec
 from envkit.sandbox.modal_client import INSTALL, SIGN_IN, ask, client, configured, sdk
 from envkit.sandbox.modal_image import Images
 from envkit.sandbox.modal_sandbox import ModalSandbox
 
-__all__ = ["ModalProvider", "ModalSandbox"]
+__all__ = ["ModalProvider", "ModalSandbox", "preload"]
 
 Network = Literal["no-network", "public", "allowlist"]
 #: The longest that asking the service about its state may take.
-_ASK_S = 60.0
+_ASK_S = 50.0
+
+
+def preload() -> None:
+    """What every sandbox needs, loaded once where trials are forked from: the SDK starts no thread until it is used."""
+    with contextlib.suppress(CapabilityError):
+        sdk()
+    bundle.source()
 
 
 class ModalProvider:
@@ -168,7 +177,7 @@ class ModalProvider:
                 command,
                 capture_output=True,
                 text=True,
-                timeout=_ASK_S + 20,
+                timeout=_ASK_S,
                 check=False,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": path},

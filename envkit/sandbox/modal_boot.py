@@ -41,10 +41,10 @@ class Input:
 def give(path: str, mode: int, uid: int, gid: int) -> None:
     """Makes a folder the agent's, with what the image has in it; links in it are not followed."""
     os.makedirs(path, exist_ok=True)
-    os.chown(path, uid, gid)
     os.chmod(path, mode)
-    if mode & 0o1000:  # /tmp: what others put there stays theirs
+    if mode & 0o1000:  # /tmp: everybody's, and what others put there stays theirs
         return
+    os.chown(path, uid, gid)
     for here, folders, files in os.walk(path):
         for name in folders + files:
             os.chown(os.path.join(here, name), uid, gid, follow_symlinks=False)

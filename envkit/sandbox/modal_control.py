@@ -16,7 +16,7 @@ from envkit.failure import EnvkitError
 from envkit.sandbox import modal_labels
 from envkit.sandbox.modal_client import Gone, ask, client, sdk
 
-_TOTAL_S = 60.0
+_TOTAL_S = 40.0
 _HELLO_S = 15.0
 
 

@@ -8,7 +8,6 @@ that lives twelve hours: the service never sees the credentials of the account.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,15 +64,20 @@ class Images:
     async def _build(self, image: str | None, folder: Path | None, app: Any) -> Any:
         end = Deadline.after(self._timeout_s, f"the {self._timeout_s:g} s of a build")
         what = f"get image {image or folder}"
+        reference = None if image is None else ecr.parse(image)
         try:
-            described = await self._described(image, folder, end)
+            described = await self._described(image, reference, folder, end)
             return await ask(what, described.build.aio(app), end)
         except EnvkitError as error:
+            if reference is not None:  # its token may be what was refused
+                self._registries.forget(reference)
             if isinstance(error, UserError):
                 raise
             raise EnvkitError(str(error), kind=FailureKind.SANDBOX_START, boundary=Boundary.SANDBOX) from error
 
-    async def _described(self, image: str | None, folder: Path | None, end: Deadline) -> Any:
+    async def _described(
+        self, image: str | None, reference: ecr.Reference | None, folder: Path | None, end: Deadline
+    ) -> Any:
         modal = sdk()
         if image is None:
             assert folder is not None
@@ -86,18 +90,12 @@ class Images:
                 arguments.setdefault("BASE", _office_base())
             return modal.Image.from_dockerfile(
                 dockerfile, context_dir=folder, build_args=arguments, add_python=self._python
-            )
+            ).entrypoint([])  # it speaks of the image's own command, which is not run
         if image.startswith("im-"):
             return modal.Image.from_id(image, client=await client())
         secret = None if self._secret is None else modal.Secret.from_name(self._secret)
-        reference = ecr.parse(image)
         if reference is not None and secret is None:
             found = await end.wait(asyncio.to_thread(self._registries.pull, reference))
             secret = modal.Secret.from_dict({"REGISTRY_USERNAME": found.username, "REGISTRY_PASSWORD": found.password})
             image = found.image
-        return modal.Image.from_registry(image, secret=secret, add_python=self._python)
-
-
-def endpoint_of(environment: Mapping[str, str] = os.environ) -> str:
-    """Where the SDK will connect, for reports."""
-    return environment.get("MODAL_SERVER_URL", "Modal's own service")
+        return modal.Image.from_registry(image, secret=secret, add_python=self._python).entrypoint([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, cast, runtime_checkable
@@ -181,7 +181,7 @@ def readable(source: Source, deadline: Deadline) -> Iterator[tuple[IO[bytes], in
         yield file, size, digest.hexdigest()
 
 
-def checked(what: str, pieces: Iterable[bytes], size: int, sha256: str | None) -> Iterator[bytes]:
+def checked(what: str, pieces: Iterable[bytes], size: int, sha256: str | None) -> Generator[bytes, None, None]:
     """The pieces; raises `Torn` at their end where they are not what was promised."""
     digest, seen = hashlib.sha256(), 0
     for piece in pieces:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from envkit.deadline import Deadline
 from envkit.failure import EnvkitError, FailureKind
@@ -50,9 +51,8 @@ class LocalStore:
         path = self._path(key)
         half = path.with_name(f"{_HALF}{os.getpid()}-{uuid.uuid4().hex[:8]}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with readable(source, end) as (file, size, sha256):
-                fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                fd = _made(half)
                 try:
                     while piece := file.read(CHUNK):
                         end.check()
@@ -65,13 +65,14 @@ class LocalStore:
                 finally:
                     os.close(fd)
             if if_absent:
-                os.link(half, path)
+                try:
+                    os.link(half, path)
+                except FileExistsError as error:
+                    raise Exists(f"{path} is there already") from error
             else:
                 os.rename(half, path)
             _flush(path.parent)
             return Stored(key, size, sha256, path.stat().st_mtime)
-        except FileExistsError as error:
-            raise Exists(f"{path} is there already") from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise EnvkitError(
@@ -83,49 +84,47 @@ class LocalStore:
             half.unlink(missing_ok=True)
 
     def stat(self, key: str, *, deadline: Deadline | None = None) -> Stored:
-        return self._stat(self._path(key), key)
+        with self._open(key) as file:
+            return _stored(file, key)
 
-    def _stat(self, path: Path, key: str) -> Stored:
+    def _open(self, key: str) -> IO[bytes]:
+        path = self._path(key)
         try:
-            found = path.stat()
-            there = path.is_file()
-        except (FileNotFoundError, NotADirectoryError) as error:
+            return path.open("rb")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise NotStored(f"nothing is stored at {path}") from error
         except OSError as error:
-            raise StorageError(f"can't look at {path}: {error}") from error
-        if not there:
-            raise NotStored(f"nothing is stored at {path}")
-        sha256 = None
-        with contextlib.suppress(OSError):
-            sha256 = os.getxattr(path, _ATTRIBUTE).decode("ascii", "replace")
-        return Stored(key, found.st_size, sha256, found.st_mtime)
+            raise StorageError(f"can't open {path}: {error}") from error
 
     def read(self, key: str, *, max_bytes: int = 1 << 28, deadline: Deadline | None = None) -> bytes:
-        found = self.stat(key)
+        found, pieces = self._content(key, deadline)
         if found.size > max_bytes:
             raise StorageError(f"{self._path(key)} has {found.size} bytes; at most {max_bytes} are read at once")
-        return b"".join(self.stream(key, deadline=deadline))
+        return b"".join(pieces)
 
     def stream(self, key: str, *, deadline: Deadline | None = None) -> Iterator[bytes]:
+        return self._content(key, deadline)[1]
+
+    def _content(self, key: str, deadline: Deadline | None) -> tuple[Stored, Iterator[bytes]]:
+        """Both of one file, whatever a writer puts in its place meanwhile."""
         end, path = _end(deadline), self._path(key)
-        found = self._stat(path, key)
+        file = self._open(key)
+        found = _stored(file, key)
 
         def pieces() -> Iterator[bytes]:
             try:
-                with path.open("rb") as file:
+                with file:
                     while piece := file.read(CHUNK):
                         end.check()
                         yield piece
-            except FileNotFoundError as error:
-                raise NotStored(f"nothing is stored at {path} any more") from error
             except OSError as error:
                 raise StorageError(f"can't read {path}: {error}") from error
 
-        return checked(str(path), pieces(), found.size, found.sha256)
+        return found, checked(str(path), pieces(), found.size, found.sha256)
 
     def fetch(self, key: str, target: Path, *, deadline: Deadline | None = None) -> Stored:
-        found = self.stat(key)
-        write_whole(target, self.stream(key, deadline=deadline))
+        found, pieces = self._content(key, deadline)
+        write_whole(target, pieces)
         return found
 
     def entries(self, prefix: str = "", *, deadline: Deadline | None = None) -> Iterator[Stored]:
@@ -140,8 +139,11 @@ class LocalStore:
                 if not name.startswith(_HALF) and key.startswith(prefix):
                     names.append(key)
         for key in sorted(names):
-            with contextlib.suppress(NotStored):  # removed meanwhile
-                yield self._stat(self.folder / key, key)
+            try:
+                found = self.stat(key)
+            except NotStored:
+                continue  # removed meanwhile
+            yield found
 
     def delete(self, key: str, *, deadline: Deadline | None = None) -> None:
         path = self._path(key)
@@ -171,8 +173,27 @@ class LocalStore:
         return removed
 
 
+def _stored(file: IO[bytes], key: str) -> Stored:
+    found, sha256 = os.fstat(file.fileno()), None
+    with contextlib.suppress(OSError):
+        sha256 = os.getxattr(file.fileno(), _ATTRIBUTE).decode("ascii", "replace")
+    return Stored(key, found.st_size, sha256, found.st_mtime)
+
+
 def _end(deadline: Deadline | None) -> Deadline:
     return (deadline or Deadline.never()).within(_TOTAL_S, None if deadline else f"the {_TOTAL_S:g} s of a transfer")
+
+
+def _made(half: Path) -> int:
+    """A new file, and its folder, which somebody who removes an object may take away at the same moment."""
+    for left in reversed(range(10)):
+        half.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            if not left:
+                raise
+    raise AssertionError
 
 
 def _flush(folder: Path) -> None:

@@ -15,7 +15,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -292,25 +292,32 @@ class S3Store:
             _end(deadline),
             lambda client: client.head_object(Bucket=self.bucket, Key=full),
         )
-        return Stored(
-            key, int(said["ContentLength"]), said.get("Metadata", {}).get(_META), said["LastModified"].timestamp()
-        )
+        return self._stored(key, said)
 
     def read(self, key: str, *, max_bytes: int = 1 << 28, deadline: Deadline | None = None) -> bytes:
-        parts, left = [], max_bytes
-        for piece in self.stream(key, deadline=deadline):
-            left -= len(piece)
-            if left < 0:
-                raise StorageError(f"{self._name(key)} has more than the {max_bytes} bytes that are read at once")
-            parts.append(piece)
-        return b"".join(parts)
+        found, pieces = self._content(key, deadline)
+        with contextlib.closing(pieces):
+            if found.size > max_bytes:
+                raise StorageError(f"{self._name(key)} has {found.size} bytes; at most {max_bytes} are read at once")
+            return b"".join(pieces)
 
     def stream(self, key: str, *, deadline: Deadline | None = None) -> Iterator[bytes]:
+        return self._content(key, deadline)[1]
+
+    def _content(self, key: str, deadline: Deadline | None) -> tuple[Stored, Generator[bytes, None, None]]:
+        """Both of one version of the object."""
         end, full = _end(deadline), self._key(key)
         what = f"read {self._name(key)}"
         said = self._call(what, end, lambda client: client.get_object(Bucket=self.bucket, Key=full))
-        size, sha256 = int(said["ContentLength"]), said.get("Metadata", {}).get(_META)
-        return checked(self._name(key), self._pieces(what, full, said, size, end), size, sha256)
+        found = self._stored(key, said)
+        return found, checked(
+            self._name(key), self._pieces(what, full, said, found.size, end), found.size, found.sha256
+        )
+
+    @staticmethod
+    def _stored(key: str, said: Any) -> Stored:
+        sha256 = said.get("Metadata", {}).get(_META)
+        return Stored(key, int(said["ContentLength"]), sha256, said["LastModified"].timestamp())
 
     def _pieces(self, what: str, full: str, said: Any, size: int, end: Deadline) -> Iterator[bytes]:
         """The body; taken up again where a connection broke, in the same version of the object."""
@@ -348,8 +355,8 @@ class S3Store:
                 raise Torn(f"can't {what}: the object was replaced or removed while it was read") from error
 
     def fetch(self, key: str, target: Path, *, deadline: Deadline | None = None) -> Stored:
-        found = self.stat(key, deadline=deadline)
-        write_whole(target, self.stream(key, deadline=deadline))
+        found, pieces = self._content(key, deadline)
+        write_whole(target, pieces)
         return found
 
     def entries(self, prefix: str = "", *, deadline: Deadline | None = None) -> Iterator[Stored]:

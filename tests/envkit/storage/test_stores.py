@@ -136,6 +136,28 @@ def test_writers_at_once_leave_one_whole_object(store: Store) -> None:
     assert store.read("same") in contents
 
 
+def test_readers_and_writers_at_once_see_whole_objects(store: Store) -> None:
+    contents = [bytes([number]) * (50_000 + number) for number in range(4)]
+    store.put("same", contents[0])
+    stop, wrong = threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                if store.read("same") not in contents:
+                    wrong.append("mixed")
+            except StorageError as error:
+                wrong.append(str(error))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(20):
+        store.put("same", contents[number % 4])
+    stop.set()
+    reader.join()
+    assert wrong == []
+
+
 def test_fetch_makes_a_whole_file(store: Store, tmp_path: Path) -> None:
     data = os.urandom(2_500_000)
     store.put("weights", data)

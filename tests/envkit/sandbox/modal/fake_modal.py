@@ -149,9 +149,14 @@ class Box:
 
 
 class FakeModal:
-    """Use as a context manager; `url` is what the SDK is pointed at."""
+    """Use as a context manager; `url` is what the SDK is pointed at.
 
-    def __init__(self) -> None:
+    Args:
+        packages: A folder of Python packages that every image has.
+    """
+
+    def __init__(self, packages: Path | None = None) -> None:
+        self._packages = packages
         self.calls: Counter[str] = Counter()
         self.boxes: dict[str, Box] = {}
         self.images: dict[str, Any] = {}
@@ -266,8 +271,9 @@ class FakeModal:
             "--hostname", "modal", "--info-fd", str(info_w), "--die-with-parent", "--new-session", "--clearenv",
             "--cap-add", "ALL", "--tmpfs", "/", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
             "--symlink", "usr/sbin", "/sbin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
-            "--dir", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
-            "--ro-bind-try", "/etc/ssl", "/etc/ssl", "--proc", "/proc", "--dev", "/dev",
+            "--dir", "/etc", "--perms", "0755", "--dir", "/opt", "--ro-bind-try", "/etc/ssl", "/etc/ssl",
+            "--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--proc", "/proc", "--dev", "/dev",
+            *([] if self._packages is None else ["--ro-bind", str(self._packages), "/opt/packages"]),
             "--perms", "1777", "--tmpfs", "/tmp", "--chdir", "/", "--setenv", "PATH", "/usr/bin:/bin",
         ]  # fmt: skip
         if box.definition.network_access.network_access_type == api_pb2.NetworkAccess.BLOCKED:
@@ -280,10 +286,10 @@ class FakeModal:
             file.write(content)
             file.seek(0)
             held.append(file)
-            command[1:1] = ["--file", str(file.fileno()), path]
+            command[1:1] = ["--perms", "0644", "--file", str(file.fileno()), path]
         # The files come before the root is mounted unless they are named after it.
-        fixed = command[1 : 1 + 3 * len(etc)]
-        command = [command[0], *command[1 + 3 * len(etc) :]]
+        fixed = command[1 : 1 + 5 * len(etc)]
+        command = [command[0], *command[1 + 5 * len(etc) :]]
         at = command.index("--proc")
         command[at:at] = fixed
         launcher = [sys.executable, "-I", "-S", "-c", _ENTER, str(theirs_r), str(theirs_w), *command]
@@ -345,6 +351,8 @@ class FakeModal:
 
     async def exec(self, box: Box, request: sr.TaskExecStartRequest) -> None:
         env = {"PATH": "/usr/bin:/bin", "MODAL_TASK_ID": box.task_id, "FROM_IMAGE": "yes"}
+        if self._packages is not None:
+            env["PYTHONPATH"] = "/opt/packages"
         for source in [*box.request.secret_sources, *request.secret_sources]:
             env |= dict(source.env.contents)
         if self.without_python:

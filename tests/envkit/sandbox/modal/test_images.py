@@ -22,9 +22,11 @@ ECR = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/team/office"
 
 
 async def _image(fake: Any, provider: ModalProvider, **spec: Any) -> Any:
-    """The definition of the image that a sandbox was made from."""
+    """The definition of the image that a sandbox was made from, below what takes its entrypoint away."""
     async with provider.create(SandboxSpec(**spec)) as sandbox:
-        return fake.images[fake.box(sandbox.sandbox_id).definition.image_id]
+        top = fake.images[fake.box(sandbox.sandbox_id).definition.image_id]
+    assert list(top.dockerfile_commands) == ["FROM base", "ENTRYPOINT []"]
+    return fake.images[top.base_images[0].image_id]
 
 
 async def test_a_registrys_image_and_the_providers_own_wins(fake: Any) -> None:
@@ -119,6 +121,8 @@ async def test_an_image_is_built_once_for_many_sandboxes(fake: Any) -> None:
     import asyncio
 
     provider = ModalProvider(image="python:3.11-once")
+    async with provider.create(SandboxSpec()) as sandbox:
+        assert (await sandbox.exec(["true"])).ok
     before = fake.calls["ImageGetOrCreate"]
 
     async def one() -> None:
@@ -126,7 +130,7 @@ async def test_an_image_is_built_once_for_many_sandboxes(fake: Any) -> None:
             assert (await sandbox.exec(["true"])).ok
 
     await asyncio.gather(*(one() for _ in range(4)))
-    assert fake.calls["ImageGetOrCreate"] == before + 1
+    assert fake.calls["ImageGetOrCreate"] == before
 
 
 async def test_an_image_of_modals_own_by_its_id(fake: Any) -> None:
