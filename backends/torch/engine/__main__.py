@@ -29,6 +29,7 @@ async def serve(options: argparse.Namespace) -> None:
         max_rows=options.max_rows,
         max_model_len=options.max_model_len,
         stash_tokens=options.stash_tokens,
+        kv_tokens=options.kv_tokens,
         version=options.version,
     )
     if options.weights is not None:
@@ -61,6 +62,7 @@ def main() -> None:
     parser.add_argument("--max-rows", type=int, default=64, help="sequences sampled at a time")
     parser.add_argument("--max-model-len", type=int, default=None, help="longest sequence in tokens")
     parser.add_argument("--stash-tokens", type=int, default=262_144, help="budget of the prefix cache")
+    parser.add_argument("--kv-tokens", type=int, default=None, help="room of running sequences: rows times the longest")
     parser.add_argument("--threads", type=int, default=None, help="threads of a step on a CPU")
     parser.add_argument("--weights", default=None, help="a safetensors file to load over the folder's weights")
     parser.add_argument("--version", type=int, default=0, help="the version of the weights")

@@ -7,8 +7,10 @@ tokens; a prompt that begins like one of them starts from its keys and values in
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,37 @@ import torch
 
 from envkit.tokens.trace import IntArray
 
-__all__ = ["Arena", "Stash"]
+__all__ = ["Arena", "Stash", "free_tokens"]
 
 _GROW = 256  # tokens; rows grow in steps of this, so that a growing batch is copied seldom
+
+
+def free_tokens(model: Any, config: Any) -> int:
+    """How many tokens' keys and values a quarter of the memory holds that is free on the model's device."""
+    heads = int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+    size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    weights = next(model.parameters())
+    token_bytes = int(config.num_hidden_layers) * heads * size * 2 * weights.element_size()
+    if weights.device.type == "cuda":
+        free = int(torch.cuda.mem_get_info(weights.device)[0])
+    else:
+        free = _free_bytes()
+    return max(_GROW * 2, free // 4 // token_bytes)
+
+
+def _free_bytes() -> int:
+    """Memory that this process may still have: the machine's, or its container's where that is less."""
+    amounts: list[int] = []
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+        line = next(x for x in Path("/proc/meminfo").read_text().splitlines() if x.startswith("MemAvailable"))
+        amounts.append(int(line.split()[1]) * 1024)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            amounts.append(max(0, int(Path(limit).read_text()) - int(Path(used).read_text())))
+    return min(amounts, default=2 << 30)
 
 
 class Arena:
@@ -43,17 +73,23 @@ class Arena:
 
     def reserve(self, rows: int, tokens: int) -> None:
         """Makes room for `rows` sequences of `tokens` tokens; contents stay."""
-        if rows <= self.rows and tokens <= self.capacity:
-            return
-        self.rows = max(self.rows, rows)
-        self.capacity = max(self.capacity, -(-tokens // _GROW) * _GROW)
-        self._keys = [self._grown(t) for t in self._keys]
-        self._values = [self._grown(t) for t in self._values]
+        if rows > self.rows or tokens > self.capacity:
+            self.resize(max(self.rows, rows), max(self.capacity, tokens))
 
-    def _grown(self, old: torch.Tensor) -> torch.Tensor:
-        new = old.new_zeros((self.rows, old.shape[1], self.capacity, old.shape[3]))
-        new[: old.shape[0], :, : old.shape[2]] = old
-        return new
+    @staticmethod
+    def room(rows: int, tokens: int) -> int:
+        """Tokens that an arena of this shape has room for, rounded up as it will be."""
+        return rows * -(-tokens // _GROW) * _GROW
+
+    def resize(self, rows: int, tokens: int) -> None:
+        """Room for so much and no more; what is beyond is lost."""
+        self.rows, self.capacity = rows, -(-tokens // _GROW) * _GROW
+        for tensors in (self._keys, self._values):
+            for layer, old in enumerate(tensors):  # one by one: the old ones are freed on the way
+                new = old.new_zeros((self.rows, old.shape[1], self.capacity, old.shape[3]))
+                r, t = min(self.rows, old.shape[0]), min(self.capacity, old.shape[2])
+                new[:r, :, :t] = old[:r, :, :t]
+                tensors[layer] = new
 
     def aim(
         self,

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from envkit.backends.torch.engine.kv import Arena, Stash, shared_prefix
+from envkit.backends.torch.engine.kv import Arena, Stash, free_tokens, shared_prefix
 from envkit.backends.torch.engine.sampling import Wishes, draw
 from envkit.tokens.generation import SamplingParams
 from envkit.tokens.trace import IntArray
@@ -78,6 +78,10 @@ class _Row:
     def everything(self, n: int) -> IntArray:
         return np.array(self.tokens(0, n), np.int32)
 
+    def done(self) -> Done:
+        spans = [(v, a, b) for v, a, b in self.spans]
+        return Done(self.request.id, self.ids, self.logprobs, spans, self.finish or "abort", self.cached)
+
 
 class TokenLoop:
     """Samples from one model.
@@ -88,6 +92,8 @@ class TokenLoop:
         chunk_tokens: Prompt tokens of one step, over all rows.
         max_model_len: Longest sequence; None for the model's own limit.
         stash_tokens: Budget of the prefix cache.
+        kv_tokens: Room for running sequences' keys and values, in tokens (rows times the longest); None for a quarter
+            of the memory that is free now. What has no room waits; sequences that outgrow it take turns.
     """
 
     def __init__(
@@ -98,6 +104,7 @@ class TokenLoop:
         chunk_tokens: int = 2048,
         max_model_len: int | None = None,
         stash_tokens: int = 262_144,
+        kv_tokens: int | None = None,
         version: int = 0,
     ) -> None:
         config = model.config.get_text_config()
@@ -107,7 +114,11 @@ class TokenLoop:
         self._device = next(model.parameters()).device
         self.vocabulary = int(config.vocab_size)
         own = int(getattr(config, "max_position_embeddings", 0) or 2**20)
-        self.max_model_len = min(max_model_len or own, own)
+        self._room = kv_tokens or free_tokens(model, config)
+        most = self._room // 2  # a sequence and a spare row, to change places
+        if most < 2:
+            raise ValueError(f"expected room for a sequence (kv_tokens of 512 or more), found {self._room}")
+        self.max_model_len = min(max_model_len or own, own, most)
         eos = getattr(model, "generation_config", None)
         eos_id = getattr(eos, "eos_token_id", None) if eos is not None else None
         eos_id = config.eos_token_id if eos_id is None else eos_id
@@ -116,7 +127,8 @@ class TokenLoop:
         self._max_rows = max_rows
         self._chunk = chunk_tokens
         self._arena = Arena()
-        self._stash = Stash(stash_tokens)
+        self._stash = Stash(min(stash_tokens, self._room))
+        self._parked: deque[_Row] = deque()  # begun, and out of room for now
         self._waiting: deque[Request] = deque()
         self._aborted: list[Done] = []
         self._rows: list[_Row] = []
@@ -140,7 +152,7 @@ class TokenLoop:
 
     def abort(self, ids: set[str] | None) -> None:
         """Ends requests (None: all) with what they have; `step` reports them."""
-        for row in self._rows:
+        for row in (*self._rows, *self._parked):
             if ids is None or row.request.id in ids:
                 row.finish = row.finish or "abort"
         kept: deque[Request] = deque()
@@ -153,7 +165,7 @@ class TokenLoop:
 
     @property
     def busy(self) -> bool:
-        return bool(self._rows or self._waiting or self._aborted)
+        return bool(self._rows or self._waiting or self._parked or self._aborted)
 
     @property
     def running(self) -> int:
@@ -161,7 +173,7 @@ class TokenLoop:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._parked)
 
     def load(self, weights: Mapping[str, torch.Tensor], version: int, *, clear_cache: bool = True) -> None:
         """Replaces weights by name between two steps, all or none.
@@ -192,11 +204,18 @@ class TokenLoop:
             row.known = 0
         self._ready = 0
 
+    def collect(self) -> list[Done]:
+        """The requests that ended since the last step (by `abort`), without a step."""
+        with torch.inference_mode():
+            done, self._aborted = self._aborted, []
+            return done + self._leave()
+
     # ---- one step -----------------------------------------------------------------------------------------------
 
     def step(self) -> list[Done]:
         """One forward pass (two where prompts end). Gives the requests that ended."""
         with torch.inference_mode():
+            self._park()
             self._admit()
             done, self._aborted = self._aborted, []
             done += self._leave()
@@ -207,20 +226,50 @@ class TokenLoop:
             return done + self._leave()
 
     def _admit(self) -> None:
-        while self._waiting and len(self._rows) < self._max_rows:
-            request = self._waiting.popleft()
-            p = request.params
-            room = self.max_model_len - len(request.prompt)
-            row = _Row(
-                request,
-                Wishes.of(p, self._device),
-                frozenset(p.stop_token_ids) | (frozenset() if p.ignore_eos else self._eos),
-                min(p.max_tokens or room, room),
-            )
+        while (self._parked or self._waiting) and len(self._rows) < self._max_rows:
+            length = self._parked[0].length if self._parked else len(self._waiting[0].prompt)
+            if self._rows and not self._fits(len(self._rows) + 1, length + 1):
+                return
+            row = self._parked.popleft() if self._parked else self._begin(self._waiting.popleft())
             index = len(self._rows)
-            self._arena.reserve(max(index + 1, min(2 * index, self._max_rows)), len(request.prompt) + 1)
+            self._make_room(max(index + 1, min(2 * index, self._max_rows)), index + 1, length + 1)
             self._reuse(row, index)
             self._rows.append(row)
+
+    def _begin(self, request: Request) -> _Row:
+        p = request.params
+        room = self.max_model_len - len(request.prompt)
+        return _Row(
+            request,
+            Wishes.of(p, self._device),
+            frozenset(p.stop_token_ids) | (frozenset() if p.ignore_eos else self._eos),
+            min(p.max_tokens or room, room),
+        )
+
+    # ---- room ---------------------------------------------------------------------------------------------------
+
+    def _fits(self, rows: int, tokens: int) -> bool:
+        """Whether so many rows, one of them this long, and a spare one have room."""
+        longest = max([tokens, *(r.length + 1 for r in self._rows)])
+        return Arena.room(rows + 1, longest) <= max(self._room, Arena.room(2, longest))
+
+    def _make_room(self, wanted: int, needed: int, tokens: int) -> None:
+        """Rows of the arena: `wanted` if that is no more than allowed, at least `needed`."""
+        longest = max([tokens, *(r.length + 1 for r in self._rows)])
+        rows = max(self._arena.rows, wanted)
+        if Arena.room(rows, max(self._arena.capacity, longest)) <= self._room:
+            self._arena.reserve(wanted, tokens)
+        elif needed > self._arena.rows or tokens > self._arena.capacity:
+            self._arena.resize(needed, longest)  # gives up what nobody uses any more
+
+    def _park(self) -> None:
+        """Takes rows out of the arena, the last ones first, until the next token of every other has room."""
+        while len(self._rows) > 1 and not self._fits(len(self._rows), 0):
+            i = len(self._rows) - 1
+            row = self._rows[i]
+            self._take_out(i)
+            row.known = 0
+            self._parked.appendleft(row)
 
     def _reuse(self, row: _Row, index: int) -> None:
         """Starts a row from what the stash or a running row already knows of its prompt."""
@@ -236,7 +285,9 @@ class TokenLoop:
             self._arena.copy_row(source, index, known)
         elif known:
             self._arena.write_row(index, tensors, known)
-        row.known = row.cached = known
+        row.known = known
+        if not row.ids:
+            row.cached = known
 
     def _read_prompts(self) -> None:
         """Reads a chunk of the prompts of the rows that are not ready; those that got through become ready."""
@@ -259,7 +310,7 @@ class TokenLoop:
         """Runs new tokens of a block of rows, aligned right, and gives the logits of each row's last one."""
         batch = len(rows)
         length = max(s + n for s, n in zip(starts, counts, strict=True))
-        self._arena.reserve(len(self._rows), length)
+        self._make_room(len(self._rows), len(self._rows), length)
         straight = None
         if width == 1 and all(counts):
             ids = torch.tensor([row.token(start) for row, start in zip(rows, starts, strict=True)])[:, None]
@@ -317,26 +368,24 @@ class TokenLoop:
             row = self._rows[i]
             if row.finish is None:
                 continue
-            done.append(
-                Done(
-                    row.request.id,
-                    row.ids,
-                    row.logprobs,
-                    [(v, a, b) for v, a, b in row.spans],
-                    row.finish,
-                    row.cached,
-                )
-            )
+            done.append(row.done())
             if row.known:
                 self._stash.put(row.everything(row.known), row.request.salt, self._arena.read_row(i, row.known))
-            if i < self._ready:
-                self._ready -= 1
-                self._move(self._ready, i)
-                self._move(len(self._rows) - 1, self._ready)
-            else:
-                self._move(len(self._rows) - 1, i)
-            self._rows.pop()
+            self._take_out(i)
+        if any(row.finish for row in self._parked):
+            done += [row.done() for row in self._parked if row.finish]
+            self._parked = deque(row for row in self._parked if not row.finish)
         return done
+
+    def _take_out(self, i: int) -> None:
+        """Closes the gap that row `i` leaves; rows that sample stay in front."""
+        if i < self._ready:
+            self._ready -= 1
+            self._move(self._ready, i)
+            self._move(len(self._rows) - 1, self._ready)
+        else:
+            self._move(len(self._rows) - 1, i)
+        self._rows.pop()
 
     def _move(self, source: int, target: int) -> None:
         if source != target:
@@ -347,7 +396,7 @@ class TokenLoop:
         if a == b:
             return
         spare = len(self._rows)
-        self._arena.reserve(spare + 1, self._arena.capacity)
+        self._make_room(spare + 1, spare + 1, 0)
         ra, rb = self._rows[a], self._rows[b]
         self._arena.copy_row(a, spare, ra.known)
         self._arena.copy_row(b, a, rb.known)

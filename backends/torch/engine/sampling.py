@@ -14,6 +14,9 @@ from envkit.tokens.generation import SamplingParams
 __all__ = ["Wishes", "draw"]
 
 
+_COLD = 1e-5  # colder than this is greedy: logits divided by less leave the range of single precision
+
+
 @dataclass(slots=True)
 class Wishes:
     """One row's sampling parameters, with its own random generator where it asked for a seed."""
@@ -26,7 +29,7 @@ class Wishes:
         generator = None
         if params.seed is not None:
             generator = torch.Generator(device=device)
-            generator.manual_seed(params.seed)
+            generator.manual_seed(params.seed % 2**63)
         return cls(params, generator)
 
 
@@ -37,7 +40,7 @@ def draw(logits: torch.Tensor, rows: list[Wishes]) -> tuple[list[int], list[floa
         logits: (rows, vocabulary), any float type.
     """
     logits = logits.float()
-    temperatures = [w.params.temperature for w in rows]
+    temperatures = [w.params.temperature if w.params.temperature >= _COLD else 0.0 for w in rows]
     if any(t not in (0.0, 1.0) for t in temperatures):
         scale = torch.tensor([t or 1.0 for t in temperatures], device=logits.device)
         logits = logits / scale[:, None]

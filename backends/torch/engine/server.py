@@ -5,8 +5,10 @@
     POST /pause /resume /start_weight_update /update_weights /finish_weight_update
     GET  /health /v1/models /weight_info /metrics
 
-The model runs in one thread of its own; the server is asyncio in the caller's. A caller can't tell this engine from
-vLLM, which the conformance tests hold it to. Used by tests, by the embedded backend, and from the command line:
+The model runs in one thread of its own; `http` carries requests and answers in the caller's asyncio. Whatever is sent,
+the engine lives: what it can't do is refused in words (400), what is too much for now is told to come again (503). A
+caller can't tell this engine from vLLM, which the conformance tests hold it to.
+Used by tests, by the embedded backend, and from the command line:
 
     python -m envkit.backends.torch.engine MODEL_FOLDER --port 8000
 """
@@ -15,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import queue
+import re
 import threading
 import time
 import traceback
@@ -24,24 +26,18 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from pydantic import ValidationError
 
+from envkit.backends.torch.engine.http import Asked, HttpServer, Refused
 from envkit.backends.torch.engine.loop import Done, Request, TokenLoop
 from envkit.tokens.generation import SamplingParams
 
 __all__ = ["EngineServer"]
 
-_HEAD_BYTES = 65_536
-_BODY_BYTES = 256 * 2**20
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+_MAX_WAITING = 16_384  # requests; more are told to come again
+_BYTES_PER_TOKEN = 16  # of JSON, generously; what is longer than the longest prompt is not read
 
 
 class EngineServer:
@@ -50,12 +46,23 @@ class EngineServer:
     Args:
         name: What `/v1/models` calls the model.
         port: 0 for any free one.
+        max_waiting: Requests held at a time, running ones included; more get 503 with `Retry-After`.
     """
 
-    def __init__(self, loop: TokenLoop, *, name: str = "embedded", host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        loop: TokenLoop,
+        *,
+        name: str = "embedded",
+        host: str = "127.0.0.1",
+        port: int = 0,
+        max_waiting: int = _MAX_WAITING,
+    ) -> None:
         self._loop = loop
         self._name = name
-        self._host, self._port = host, port
+        self._max_waiting = max_waiting
+        body = 2**20 + _BYTES_PER_TOKEN * loop.max_model_len
+        self._http = HttpServer(self._answer, host=host, port=port, max_body=body)
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="envkit-engine", daemon=True)
         self._waiting: dict[str, asyncio.Future[Done]] = {}
@@ -64,21 +71,18 @@ class EngineServer:
         self._clear_on_update = True
         self._pending: Path | None = None
         self._error: str | None = None
-        self._server: asyncio.Server | None = None
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._sampled = self._cached = self._prompted = 0
         self.url = ""
 
     async def __aenter__(self) -> EngineServer:
         self._asyncio = asyncio.get_running_loop()
-        self._server = await asyncio.start_server(self._serve, self._host, self._port, limit=_HEAD_BYTES)
-        self.url = f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
+        self.url = await self._http.start()
         self._thread.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
+        self._http.stop()
         self._commands.put(None)
         await asyncio.to_thread(self._thread.join, 30.0)
         for future in self._waiting.values():
@@ -88,7 +92,7 @@ class EngineServer:
 
     def _run(self) -> None:
         while True:
-            idle = self._paused or not self._loop.busy
+            idle = self._paused or self._error is not None or not self._loop.busy
             try:
                 command = self._commands.get() if idle else self._commands.get_nowait()
             except queue.Empty:
@@ -97,18 +101,20 @@ class EngineServer:
                 if command is None:
                     return
                 command()
+                if self._error is None:
+                    self._notify(self._loop.collect())  # an abort is answered also while sampling is paused
                 continue
             try:
                 done = self._loop.step()
             except Exception as error:  # noqa: BLE001 - the capture point of this thread: the engine is dead and says so
                 traceback.print_exc()
                 self._error = f"{type(error).__name__}: {error}"
-                self._notify([])
-                return
-            if done:
-                self._notify(done)
+                done = []
+            self._notify(done)
 
     def _notify(self, done: list[Done]) -> None:
+        if not done and self._error is None:
+            return
         assert self._asyncio is not None
         with contextlib.suppress(RuntimeError):  # the server's loop is gone: nobody waits any more
             self._asyncio.call_soon_threadsafe(self._resolve, done)
@@ -121,7 +127,7 @@ class EngineServer:
         if self._error is not None:
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(_Refused(500, f"the engine died: {self._error}"))
+                    future.set_exception(Refused(500, f"the engine died: {self._error}"))
             self._waiting.clear()
 
     async def _do(self, action: Callable[[], None]) -> None:
@@ -141,92 +147,56 @@ class EngineServer:
         def run() -> None:
             error: BaseException | None = None
             try:
+                if self._error is not None:
+                    raise Refused(500, f"the engine died: {self._error}")
                 action()
-            except (ValueError, KeyError, OSError, RuntimeError) as caught:
+            except Exception as caught:  # noqa: BLE001 - handed to whoever asked for it; the thread has to live
                 error = caught
-            loop.call_soon_threadsafe(finish, error)
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish, error)
 
-        if self._error is not None:
-            raise _Refused(500, f"the engine died: {self._error}")
         self._commands.put(run)
         await done
 
-    # ---- HTTP ---------------------------------------------------------------------------------------------------
+    # ---- routes -------------------------------------------------------------------------------------------------
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                try:
-                    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                    return
-                request_line, *lines = head.split("\r\n")
-                headers = {k.strip().lower(): v.strip() for k, _, v in (x.partition(":") for x in lines if x)}
-                method, target, *_ = [*request_line.split(), "", ""]
-                try:
-                    length = int(headers.get("content-length", "0"))
-                except ValueError:
-                    return
-                if not 0 <= length <= _BODY_BYTES:
-                    return
-                body = await reader.readexactly(length)
-                status, payload = await self._watched(reader, method, target, body)
-                data = json.dumps(payload).encode()
-                kind = "Content-Type: application/json"
-                writer.write(f"HTTP/1.1 {status} .\r\n{kind}\r\nContent-Length: {len(data)}\r\n\r\n".encode())
-                writer.write(data)
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            return
-        finally:
-            writer.close()
-
-    async def _watched(self, reader: asyncio.StreamReader, method: str, target: str, body: bytes) -> tuple[int, Any]:
-        """One request; a client that hangs up while it waits has its generation ended."""
-        try:
-            return await self._answer(method, target, body, reader)
-        except _Refused as refused:
-            return refused.status, {"error": {"message": str(refused), "code": refused.status}}
-
-    async def _answer(self, method: str, target: str, body: bytes, reader: asyncio.StreamReader) -> tuple[int, Any]:
-        url = urlsplit(target)
-        route = (method, url.path)
+    async def _answer(self, asked: Asked) -> Any:
+        route = (asked.method, asked.path)
         if self._error is not None:
-            raise _Refused(500, f"the engine died: {self._error}")
+            raise Refused(500, f"the engine died: {self._error}")
         if route == ("GET", "/health"):
-            return 200, {}
+            return {}
         if route == ("GET", "/v1/models"):
-            return 200, {"object": "list", "data": [{"id": self._name, "max_model_len": self._loop.max_model_len}]}
+            return {"object": "list", "data": [{"id": self._name, "max_model_len": self._loop.max_model_len}]}
         if route == ("GET", "/weight_info"):
-            return 200, {"weight_version": f"v{self._loop.version}"}
+            return {"weight_version": f"v{self._loop.version}"}
         if route == ("GET", "/metrics"):
-            return 200, {
+            return {
                 "running": self._loop.running,
                 "waiting": self._loop.waiting,
                 "prompt_tokens": self._prompted,
                 "cached_tokens": self._cached,
                 "sampled_tokens": self._sampled,
             }
-        try:
-            payload = json.loads(body) if body else {}
-        except ValueError as error:
-            raise _Refused(400, f"the body is not JSON: {error}") from error
-        if not isinstance(payload, dict):
-            raise _Refused(400, "the body must be a JSON object")
-        if route == ("POST", "/inference/v1/generate"):
-            return 200, await self._generate(payload, reader)
-        if route == ("POST", "/inference/v1/abort_requests"):
-            await self._abort(payload.get("request_ids") or [])
-            return 200, {}
-        if method == "POST":
-            return await self._control(url.path, parse_qs(url.query), payload)
-        raise _Refused(404, f"no route {method} {url.path}")
+        if asked.method != "POST":
+            raise Refused(404, f"no route {asked.method} {asked.path}")
+        if asked.path == "/inference/v1/generate":
+            return await self._generate(asked)
+        payload = asked.json()
+        if asked.path == "/inference/v1/abort_requests":
+            ids = payload.get("request_ids") or []
+            if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids):
+                raise Refused(400, "request_ids must be a list of strings")
+            await self._abort(ids)
+            return {}
+        await self._control(asked.path, asked.query, payload)
+        return {}
 
-    async def _control(self, path: str, query: dict[str, list[str]], payload: dict[str, Any]) -> tuple[int, Any]:
+    async def _control(self, path: str, query: dict[str, str], payload: dict[str, Any]) -> None:
         if path == "/pause":
-            if query.get("mode", ["abort"])[0] == "abort":
+            if query.get("mode", "abort") == "abort":
                 await self._abort([])
-            self._clear_on_update = query.get("clear_cache", ["true"])[0] == "true"
+            self._clear_on_update = query.get("clear_cache", "true") == "true"
 
             def pause() -> None:
                 self._paused = True
@@ -240,25 +210,24 @@ class EngineServer:
             await self._do(resume)
         elif path in ("/start_weight_update", "/init_weight_transfer_engine"):
             if not self._paused and path == "/start_weight_update":
-                raise _Refused(409, "pause the engine before updating its weights")
+                raise Refused(409, "pause the engine before updating its weights")
             self._pending = None
         elif path == "/update_weights":
-            info = payload.get("update_info") or {}
-            if not isinstance(info.get("path"), str):
-                raise _Refused(400, "expected update_info.path, a safetensors file")
+            info = payload.get("update_info")
+            if not isinstance(info, dict) or not isinstance(info.get("path"), str):
+                raise Refused(400, "expected update_info.path, a safetensors file")
             self._pending = Path(info["path"])
         elif path == "/finish_weight_update":
             await self._load(str(payload.get("weight_version", "")))
         else:
-            raise _Refused(404, f"no route POST {path}")
-        return 200, {}
+            raise Refused(404, f"no route POST {path}")
 
     async def _load(self, label: str) -> None:
         file, self._pending = self._pending, None
         if file is None:
-            raise _Refused(409, "no weights were sent since /start_weight_update")
-        if not label.removeprefix("v").isdigit():
-            raise _Refused(400, f"expected weight_version like 'v7', found {label!r}")
+            raise Refused(409, "no weights were sent since /start_weight_update")
+        if not re.fullmatch(r"v?[0-9]{1,9}", label):
+            raise Refused(400, f"expected weight_version like 'v7', found {label!r}")
 
         def load() -> None:
             from safetensors.torch import load_file
@@ -267,8 +236,10 @@ class EngineServer:
 
         try:
             await self._do(load)
-        except (KeyError, OSError, RuntimeError) as error:
-            raise _Refused(400, f"the weights in {file} can't be loaded: {error}") from error
+        except Refused:
+            raise
+        except Exception as error:  # readers of files raise what they like; nothing was changed
+            raise Refused(400, f"the weights in {file} can't be loaded: {type(error).__name__}: {error}") from error
 
     async def _abort(self, client_ids: list[str]) -> None:
         ids: set[str] | None = None
@@ -276,18 +247,24 @@ class EngineServer:
             ids = {own for c in client_ids for own in self._client_ids.get(c, {c.removeprefix("generate-tokens-")})}
         await self._do(lambda: self._loop.abort(ids))
 
-    async def _generate(self, payload: dict[str, Any], reader: asyncio.StreamReader) -> Any:
+    async def _generate(self, asked: Asked) -> Any:
+        if len(self._waiting) >= self._max_waiting:
+            raise Refused(503, f"{self._max_waiting} requests wait already", retry_after_s=1)
+        payload = asked.json()
         if payload.get("stream"):
-            raise _Refused(400, "streaming is not offered here")
-        fields = {k: v for k, v in (payload.get("sampling_params") or {}).items() if k in SamplingParams.model_fields}
+            raise Refused(400, "streaming is not offered here")
+        wishes = payload.get("sampling_params") or {}
+        if not isinstance(wishes, dict):
+            raise Refused(400, "sampling_params must be an object")
+        ids = payload.get("token_ids")
+        if not isinstance(ids, list) or not all(type(i) is int for i in ids):
+            raise Refused(400, "token_ids must be a list of integers")
         try:
-            params = SamplingParams(**fields)
-            prompt = np.array(payload.get("token_ids") or [], dtype=np.int64)
-            if prompt.ndim != 1:
-                raise ValueError("token_ids must be a flat list")
+            params = SamplingParams(**{k: v for k, v in wishes.items() if k in SamplingParams.model_fields})
+            prompt = np.array(ids, dtype=np.int64)
             self._loop.check(prompt)
-        except (ValidationError, ValueError, TypeError, OverflowError) as error:
-            raise _Refused(400, str(error)) from error
+        except (ValidationError, ValueError, OverflowError) as error:
+            raise Refused(400, str(error)) from error
         own = uuid.uuid4().hex
         client_id = str(payload.get("request_id") or own)
         assert self._asyncio is not None
@@ -297,7 +274,7 @@ class EngineServer:
         request = Request(own, prompt.astype(np.int32), params, str(payload.get("cache_salt") or ""))
         try:
             await self._do(lambda: self._loop.add(request))
-            answer = await self._unless_hung_up(future, own, reader)
+            answer = await self._unless_hung_up(future, own, asked)
         finally:
             self._waiting.pop(own, None)
             names = self._client_ids[client_id]
@@ -309,14 +286,12 @@ class EngineServer:
         self._sampled += len(answer.ids)
         return _wire(answer, client_id, self._name, len(prompt))
 
-    async def _unless_hung_up(self, future: asyncio.Future[Done], own: str, reader: asyncio.StreamReader) -> Done:
-        while True:
-            await asyncio.wait({future}, timeout=0.5)
-            if future.done():
-                return future.result()
-            if reader.at_eof():
-                await self._do(lambda: self._loop.abort({own}))
-                raise ConnectionResetError("the client hung up")
+    async def _unless_hung_up(self, future: asyncio.Future[Done], own: str, asked: Asked) -> Done:
+        await asyncio.wait({future, asked.gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not future.done():
+            await self._do(lambda: self._loop.abort({own}))
+            raise ConnectionResetError("the client hung up")
+        return future.result()
 
 
 def _wire(done: Done, client_id: str, model: str, prompt_tokens: int) -> dict[str, Any]:

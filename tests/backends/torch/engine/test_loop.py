@@ -262,3 +262,65 @@ def test_the_end_of_the_context_is_length(model: Any) -> None:
 def test_models_with_sliding_windows_are_refused() -> None:
     with pytest.raises(ValueError, match="full attention"):
         loop_of(tiny(layer_types=["sliding_attention", "full_attention"], sliding_window=8, use_sliding_window=True))
+
+
+@pytest.mark.parametrize("kv_tokens", [512, 1024, 1600])
+def test_too_little_room_for_all_makes_them_take_turns_and_changes_nothing(model: Any, kv_tokens: int) -> None:
+    """Sequences that outgrow the room are put aside and read again: the same logprobs, nothing lost."""
+    rng = np.random.default_rng(5)
+    prompts = [rng.integers(1, 290, n) for n in (200, 30, 130, 5, 240, 90)]
+    alone = {
+        str(i): drain(started(loop_of(model), request(str(i), p, seed=i, max_tokens=90, ignore_eos=True)))[str(i)]
+        for i, p in enumerate(prompts)
+    }
+    loop = loop_of(model, kv_tokens=kv_tokens, max_model_len=400, stash_tokens=0)
+    loop = started(
+        loop,
+        *(
+            request(str(i), p, seed=i, max_tokens=90, ignore_eos=True)
+            for i, p in enumerate(prompts)
+            if len(p) + 90 <= loop.max_model_len
+        ),
+    )
+    together: dict[str, Any] = {}
+    most = 0
+    while loop.busy:
+        together.update({d.id: d for d in loop.step()})
+        arena = loop._arena
+        assert arena.rows * arena.capacity <= max(kv_tokens, 2 * arena.capacity)
+        most = max(most, loop.running)
+    assert len(together) >= 3
+    assert most > 1 or kv_tokens == 512
+    for name, done in together.items():
+        assert done.ids == alone[name].ids
+        np.testing.assert_allclose(done.logprobs, alone[name].logprobs, atol=1e-4)
+
+
+def test_an_abort_reaches_those_that_were_put_aside(model: Any) -> None:
+    loop = started(
+        loop_of(model, kv_tokens=1024),
+        *(request(str(i), [1 + i] * 200, max_tokens=200, ignore_eos=True) for i in range(3)),
+    )
+    for _ in range(70):
+        loop.step()
+    loop.abort(None)
+    done = {d.id: d for d in loop.collect()}
+    assert {d.finish for d in done.values()} == {"abort"}
+    assert len(done) == 3
+    assert max(len(d.ids) for d in done.values()) > 50
+    assert not loop.busy
+
+
+@pytest.mark.parametrize(
+    "params", [{"seed": 2**70}, {"seed": -1}, {"temperature": 1e-40}, {"temperature": 1e38}, {"top_k": 10**6}]
+)
+def test_odd_wishes_do_not_end_the_engine(model: Any, params: dict[str, Any]) -> None:
+    done = drain(started(loop_of(model), request("a", [1, 2, 3], **params)))["a"]
+    assert len(done.ids) == len(done.logprobs)
+    assert all(np.isfinite(done.logprobs))
+
+
+def started(loop: Any, *requests: Any) -> Any:
+    for one in requests:
+        loop.add(one)
+    return loop
