@@ -28,6 +28,7 @@ from envkit.backends.loop.events import (
 )
 from envkit.backends.loop.loop import Loop
 from envkit.backends.loop.order import Shuffled, TaskOrder
+from envkit.backends.loop.remote import StoreStorage, storage_of
 from envkit.backends.loop.storage import LocalStorage, MemoryStorage, Storage
 
 __all__ = [
@@ -59,8 +60,10 @@ __all__ = [
     "Shuffled",
     "StepDone",
     "Storage",
+    "StoreStorage",
     "SyncDone",
     "TaskOrder",
     "VirtualClock",
     "run_virtual",
+    "storage_of",
 ]

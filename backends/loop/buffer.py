@@ -2,7 +2,8 @@
 
     buffer/groups/g0000012/03            one finished rollout (`codec`), checked by digest whenever it is read
     buffer/journal/000002-000000         the whole state, as of when it was written
-    buffer/journal/000002-000001         what happened since, one object per commit; lines with a checksum
+    buffer/journal/000002-000001         what happened since, one object per commit: how many lines, and the lines,
+                                         each with a checksum
 
 Writing is group commit: what happens while one commit is being written goes into the next, so many trials cost few
 flushes and the event loop waits for none of them. In a commit rollouts are written before the journal's object that
@@ -123,7 +124,7 @@ class Buffer:
     def _read_epoch(self, commits: dict[int, str]) -> RunState | None:
         try:
             (first,) = self._read_commit(commits[0])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             self._report(f"a journal without a readable beginning is passed over: {error}")
             return None
         try:
@@ -143,13 +144,15 @@ class Buffer:
         return state
 
     def _read_commit(self, key: str) -> list[dict[str, Any]]:
-        events = []
+        lines = []
         for line in self._storage.get(key).splitlines():
             checksum, _, text = line.partition(b" ")
             if int(checksum, 16) != zlib.crc32(text):
                 raise ValueError("a line's checksum does not match")
-            events.append(json.loads(text))
-        return events
+            lines.append(json.loads(text))
+        if not lines or lines[0] != len(lines) - 1:
+            raise ValueError("it is cut short")
+        return lines[1:]
 
     def _adopt(self, state: RunState) -> None:
         """Rollouts that were written while the commit that names them was not: taken in where their slot is open,
@@ -301,7 +304,7 @@ class Buffer:
         self, key: str, events: list[dict[str, Any]], rollouts: list[tuple[str, bytes]], garbage: list[str]
     ) -> None:
         self._storage.put_many(rollouts)
-        texts = [json.dumps(event, separators=(",", ":")).encode() for event in events]
+        texts = [json.dumps(line, separators=(",", ":")).encode() for line in (len(events), *events)]
         self._storage.put(key, b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts))
         for old in garbage:
             self._storage.delete(old)

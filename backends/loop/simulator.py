@@ -109,6 +109,7 @@ class Scenario:
         sync_s: A weight sync's pause.
         step_s, train_tokens_per_s: An optimiser step: fixed, and by context tokens.
         save_s: The trainer's saving.
+        graded: Rewards are shares instead of 0 or 1, so that no group is without variance.
         entry_tokens: Tokens that one entry of the arrays stands for, so that rows stay small.
     """
 
@@ -129,6 +130,7 @@ class Scenario:
     step_s: float = 5.0
     train_tokens_per_s: float = 100_000.0
     save_s: float = 10.0
+    graded: bool = False
     entry_tokens: int = 1_000
     seed: int = 0
     faults: Faults = field(default_factory=Faults)
@@ -229,7 +231,8 @@ class Course:
         faults = scenario.faults
         slow = faults.straggler_factor if dice.random() < faults.straggler else 1.0
         turns = tuple((sampled, tool, dice.expovariate(1 / scenario.tool_s) * slow) for _ in range(count))
-        reward = 1.0 if dice.random() < ease else 0.0
+        luck = dice.random()
+        reward = luck if scenario.graded else float(luck < ease)
         roll, kind = dice.random(), "scored"
         for name, share in (("fails", faults.trial), ("raises", faults.trial_raises), ("hangs", faults.trial_hangs)):
             if roll < share:

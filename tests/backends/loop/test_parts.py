@@ -7,6 +7,7 @@ import dataclasses
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,33 @@ import pytest
 from pydantic import ValidationError
 
 from envkit.backend import EngineLoad, Rollout, RolloutRequest
-from envkit.backends.loop import LocalStorage, LoopConfig, MemoryStorage, RealClock, Shuffled, Storage, VirtualClock
+from envkit.backends.loop import (
+    AdmissionConfig,
+    CheckpointConfig,
+    Event,
+    LocalStorage,
+    LoopConfig,
+    MemoryStorage,
+    RealClock,
+    Shuffled,
+    StepDone,
+    Storage,
+    StoreStorage,
+    VirtualClock,
+)
 from envkit.backends.loop.buffer import Buffer
 from envkit.backends.loop.capacity import Capacity
 from envkit.backends.loop.checkpoint import Checkpoints
 from envkit.backends.loop.clock import Deadlock, run_real, run_virtual
 from envkit.backends.loop.codec import Damaged, decode, digest_of, encode
+from envkit.backends.loop.ledger import Ledger
 from envkit.backends.loop.measure import measure
 from envkit.backends.loop.order import seed_of
-from envkit.backends.loop.simulator import Scenario, SimulatedTrainer
+from envkit.backends.loop.simulator import Scenario, SimulatedTrainer, loop_of
 from envkit.backends.loop.waits import Ended, FirstFailure, StuckTask, bounded
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, Failure, FailureKind, UserError
 from envkit.messages import StopReason
+from envkit.storage import Store, open_store
 from envkit.tokens.export import Sample
 
 
@@ -54,6 +70,7 @@ def rollout_of(*samples: Sample, group: str = "g0000000", attempt: int = 1, **ch
         "started_s": 1.25,
         "finished_s": 7.5,
         "metrics": {"turns": 3.0},
+        "signals": {"invalid": {3: -0.25, 5: 0.0}},
         "folder": "trials/a\ud800b",
     }
     return Rollout(**{**given, **changes})
@@ -68,6 +85,8 @@ def assert_same(one: Any, other: Any) -> None:
     elif isinstance(one, np.ndarray):
         assert one.dtype == other.dtype
         assert one.tobytes() == other.tobytes()
+    elif isinstance(one, dict):
+        assert_same(tuple(one.items()), tuple(other.items()))
     elif isinstance(one, tuple):
         assert len(one) == len(other)
         for a, b in zip(one, other, strict=True):
@@ -273,6 +292,61 @@ def test_local_storage_keeps_the_contract(tmp_path: Path) -> None:
     storage.delete_folder("f/step")
     with pytest.raises(FileNotFoundError):
         storage.get_folder("f/step")
+
+
+@pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    if request.param == "folder":
+        yield open_store(tmp_path / "store")
+        return
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": "/nonexistent",
+        "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    boto3.session.Session().client("s3").create_bucket(Bucket="runs")
+    yield open_store("s3://runs/one")
+    server.stop()
+
+
+def test_a_run_lives_in_an_object_store_and_goes_on_elsewhere(store: Store, tmp_path: Path) -> None:
+    """Stopped on one machine, resumed on another, which has nothing but the store."""
+    scenario = Scenario(tasks=4, turns=1, entry_tokens=20_000, graded=True)
+    plan = LoopConfig(
+        steps=3,
+        groups_per_step=1,
+        group_size=2,
+        max_staleness=1,
+        admission=AdmissionConfig(poll_s=600),
+        checkpoint=CheckpointConfig(every=2, keep=1),
+    )
+    ledger = Ledger(plan)
+
+    def stop(event: Event) -> None:
+        if isinstance(event, StepDone) and event.step == 2:
+            first.stop()
+
+    first, _, _, _ = loop_of(plan, scenario, storage=StoreStorage(store, tmp_path / "here"), observers=[ledger, stop])
+    assert run_virtual(first.run()).interrupted
+    second, _, _, trainer = loop_of(plan, scenario, storage=StoreStorage(store, tmp_path / "there"), observers=[ledger])
+    outcome = run_virtual(second.run())
+    assert outcome.failure is None
+    ledger.check()
+    assert trainer.version == 3
+    keys = [entry.key for entry in store.entries()]
+    assert {key.split("/")[1] for key in keys if key.startswith("checkpoints/")} == {"latest.json", "step-000003"}
+    assert not [key for key in keys if key.startswith("buffer/groups/")], "what is covered was not removed"
 
 
 def test_one_process_writes_to_a_storage(tmp_path: Path) -> None:
