@@ -48,7 +48,7 @@ class OpenCodeCliOptions(BaseModel):
         sub_agents: Whether its `task` tool is offered.
         arguments: Further arguments of `opencode run`.
         nudge_share, nudge_text: The context nudge, in training only; a share of None turns it off.
-        start_timeout_s: Seconds until its first model request.
+        start_timeout_s: Seconds until its first model request; 2 s, but minutes where the machine is overloaded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,7 +64,7 @@ class OpenCodeCliOptions(BaseModel):
     arguments: tuple[str, ...] = ()
     nudge_share: float | None = Field(default=0.8, gt=0, le=1)
     nudge_text: str = DEFAULT_NUDGE
-    start_timeout_s: float = Field(default=120.0, gt=0)
+    start_timeout_s: float = Field(default=300.0, gt=0)
 
 
 class OpenCodeCliHarness:
