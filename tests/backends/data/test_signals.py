@@ -43,3 +43,12 @@ def test_the_penalty_reaches_the_tokens_of_the_turn() -> None:
     done = prepare([Group("g", "office/x", tuple(rollouts))], config, step=1, ranks=1, tokens_per_micro_batch=99)
     found = {row.trial: row.advantages[row.mask].tolist() for row in done.batch.rows}
     assert found == {"g/0": [0, 0, -0.1, -0.1], "g/1": [0, 0]}
+
+
+def test_spans_are_exactly_what_trains() -> None:
+    trace = traced(([GOOD], [], "stop"), ([GOOD], [], "stop"), ([], [], "stop"))
+    for longest, spans in [(None, ((1, 2, 4), (3, 5, 7), (5, 8, 10))), (6, ((1, 2, 4), (3, 5, 6))), (3, ((1, 2, 3),))]:
+        (sample,) = export(trace, max_tokens=longest).samples
+        assert sample.spans == spans
+        covered = {at for _, start, end in sample.spans for at in range(start, end)}
+        assert covered == set(sample.mask.nonzero()[0].tolist())
