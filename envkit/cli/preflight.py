@@ -16,6 +16,7 @@ from envkit.cli import jobs, options
 from envkit.failure import UserError
 from envkit.report.preflight import Ending, Preflight, Stage, preflight
 from envkit.report.stored import StoredRun
+from envkit.report.triage.case import shorten
 from envkit.trial.store import write_atomic
 
 __all__ = ["add_arguments", "run"]
@@ -117,7 +118,7 @@ def _print(report: Preflight) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False, markup=False)
 
     def table(*columns: str, rows: list[list[str]], most: int = SHOWN) -> None:
         shown = Table(box=None, pad_edge=False, header_style="bold")
@@ -165,4 +166,4 @@ def _stage_row(stage: Stage) -> list[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:240]
+    return shorten(text, 240)

@@ -131,7 +131,7 @@ class Preflight(_Record):
         trials: Finished ones, without those that somebody cancelled.
         error: Trials that met an error; `lost`: that ended without a usable verdict.
         retries: Attempts beyond each trial's first.
-        needed: With how many trials and as many errors as now the rate would clear the gate; None where it can't.
+        needed: With how many trials, and as many errors as now, the rate clears the gate; None where it is above it.
         peak: The most trials that ran at the same time; `asked` is the concurrency that was asked for.
         notes: Faults of the clean-up, which cost no verdict, by text.
     """
@@ -270,7 +270,9 @@ def preflight(
     error = _rate(count.errors, count.trials, confidence)
     lost = _rate(count.lost, count.trials, confidence)
     held = error if counted is Ending.ANY else lost
-    needed = trials_needed(gate, held.count, confidence)
+    needed = None
+    if held.rate is not None and held.rate <= gate:
+        needed = trials_needed(gate, held.count, confidence)
     if stopped is None and missing + count.cancelled:
         stopped = f"{missing + count.cancelled} of {planned} trials have no result"
     verdict, why = _judge(held, gate, confidence, needed, stopped)

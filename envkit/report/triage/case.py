@@ -283,8 +283,10 @@ def turns_of(messages: Sequence[Message | AssistantMessage]) -> tuple[Turn, ...]
 
 
 def shorten(text: str, limit: int = EXCERPT_CHARS) -> str:
-    """A text on one line, its middle left out where it is long."""
+    """A text on one line, its middle left out where it is long. What a terminal would obey is no part of it."""
     line = " ".join(text[: 20 * limit].split())
+    if not line.isprintable():
+        line = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
     if len(line) <= limit:
         return line
     head = limit * 2 // 3

@@ -26,6 +26,8 @@ _ORDER = {cause.id: number for number, cause in enumerate(CAUSES)}
 #: Tasks named in a group, and criteria in the list of those that fail most.
 _TASKS = 5
 _CRITERIA = 20
+#: Criteria that are told apart; a verifier that gives each of its trials others would fill the memory.
+_KNOWN = 10_000
 #: Details of one task that are told apart; a task with more fails in many ways.
 _DETAILS = 16
 
@@ -204,13 +206,14 @@ class _Grouping:
 
     def _file(self, case: Case, signs: list[Sign], task: _TaskCount) -> None:
         primary, name = signs[0], case.task
+        detail = shorten(primary.detail, 160)
         group = self.groups.setdefault(primary.cause, _GroupCount())
         group.trials += 1
         if case.result.reward is not None:
             group.reward_sum, group.rewards = group.reward_sum + case.result.reward, group.rewards + 1
         group.tasks[name] += 1
-        if primary.detail and (primary.detail in group.details or len(group.details) < 200):
-            group.details[primary.detail] += 1
+        if detail and (detail in group.details or len(group.details) < 200):
+            group.details[detail] += 1
         others = {sign.cause for sign in signs[1:]} - {primary.cause}
         for cause in others:
             self.groups.setdefault(cause, _GroupCount()).also += 1
@@ -226,10 +229,12 @@ class _Grouping:
         )
         self._keep(group.examples, example)
         task.example = task.example or example
-        way = (primary.cause, primary.detail)
+        way = (primary.cause, detail)
         if way in task.ways or len(task.ways) < _DETAILS:
             task.ways[way] += 1
         for criterion in case.failed:
+            if criterion.id not in self.criteria and len(self.criteria) >= _KNOWN:
+                continue
             tally = self.criteria.setdefault(
                 criterion.id,
                 _CriterionTally(criterion.description[:200], shorten(criterion.message, 200), case.result.trial_id),

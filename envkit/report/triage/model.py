@@ -15,7 +15,8 @@ __all__ = ["signs"]
 #: Calls that the model wrote into its text, where nobody reads them as calls.
 _CALL_IN_TEXT = re.compile(
     r"<tool_call>|</tool_call>|<function=|<invoke name=|\[TOOL_CALLS\]|<\|tool_calls?(?:_begin|_section_begin)?\|>"
-    r"|<｜tool▁call|^\s*```(?:tool_code|tool_call)|^\s*\{\s*\"(?:name|tool|function)\"\s*:.*\"(?:arguments|parameters)\"",
+    r"|<｜tool▁call|^[ \t]*```(?:tool_code|tool_call)"
+    r"|^[ \t]*\{\s{0,20}\"(?:name|tool|function)\"\s{0,20}:.{0,4000}\"(?:arguments|parameters)\"",
     re.M | re.S,
 )
 _REFUSAL = re.compile(

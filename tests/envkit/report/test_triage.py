@@ -101,6 +101,18 @@ def test_damage_and_hostile_text_are_told_and_cost_nothing_else(tmp_path: Path, 
     json.dumps(report.model_dump(mode="json"), ensure_ascii=False).encode()
 
 
+def test_what_a_terminal_would_obey_is_not_printed(
+    tmp_path: Path, task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_job(
+        tmp_path / "run", [scripted(task, {"text": "I can't help \x1b[31m\x1b]0;owned\x07 [bold]you[/bold] \x9b2J"})]
+    )
+    assert main(["triage", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert "[bold]you[/bold]" in shown
+    assert all(char.isprintable() or char == "\n" for char in shown)
+
+
 def test_what_was_tried_once_says_nothing_of_every_attempt(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
