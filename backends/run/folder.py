@@ -8,7 +8,8 @@
       evaluations/            a line per trial of every evaluation
       trials/                 files of the rollouts that are kept
 
-What decides what is learnt can't change between lives; how long, how closely watched and how patiently can.
+What decides what is learnt can't change between lives; how long, how closely watched and how patiently can. Secrets in
+options are scrubbed from what is written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tomlkit
 
 from envkit.backends.run.plan import Plan
 from envkit.failure import UserError
+from envkit.trial import secrets
 from envkit.trial.store import json_text, write_atomic
 
 __all__ = ["claim", "plan_toml"]
@@ -54,7 +56,9 @@ def claim(folder: Path, plan: Plan) -> bool:
         UserError: The folder holds a run with another plan (the difference is named), or something else.
     """
     path = folder / "plan.json"
-    now = plan.model_dump(mode="json")
+    clean = secrets.scrubber(plan.harness.options, plan.sandbox.options).scrub_text
+    written = clean(json_text(plan.model_dump(mode="json")))
+    now = json.loads(written)
     try:
         before = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -79,8 +83,8 @@ def claim(folder: Path, plan: Plan) -> bool:
                 f"{folder} was started with another plan: {'; '.join(changed[:5])}{more}. Resume with the plan it was "
                 f"started with ({folder / 'plan.toml'}), or use another folder"
             )
-    write_atomic(folder / "plan.toml", plan_toml(plan))
-    write_atomic(path, json_text(now))
+    write_atomic(folder / "plan.toml", clean(plan_toml(plan)))
+    write_atomic(path, written)
     return before is not None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
@@ -45,7 +46,10 @@ class _Run:
         self.about: dict[str, Any] = {}
         for record in read_log(folder / "metrics.jsonl"):
             self._take(record)
-        self.groups = list(read_log(folder / "groups.jsonl"))
+        self.rewards: dict[str, array[float]] = {}  # by task, in order; a long run has a million
+        for group in read_log(folder / "groups.jsonl"):
+            values = [r for r in group.get("rewards") or () if isinstance(r, int | float)]
+            self.rewards.setdefault(str(group.get("task")), array("f")).extend(values)
 
     def _take(self, record: dict[str, Any]) -> None:
         at = float(record.get("at") or 0.0)
@@ -296,12 +300,8 @@ def _sections(run: _Run) -> list[str]:
 
 def _tasks(run: _Run) -> str:
     """Tasks, their reward in the first and in the last third of their rollouts."""
-    rewards: dict[str, list[float]] = {}
-    for group in run.groups:
-        values = [r for r in group.get("rewards") or () if isinstance(r, int | float)]
-        rewards.setdefault(str(group.get("task")), []).extend(values)
     rows = []
-    for task, values in rewards.items():
+    for task, values in run.rewards.items():
         if len(values) >= 2:
             third = max(1, len(values) // 3)
             first, last = math.fsum(values[:third]) / third, math.fsum(values[-third:]) / third

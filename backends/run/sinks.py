@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any, Protocol
 from envkit.backends.run.events_file import EventsFile
 from envkit.backends.run.plan import Plan, WandbPlan
 from envkit.failure import UserError
+from envkit.trial import secrets
+from envkit.trial.store import json_text
 
 __all__ = ["Guarded", "Sink", "TensorBoardSink", "WandbSink", "sinks_of"]
 
@@ -114,6 +117,7 @@ def sinks_of(plan: Plan, folder: Path, say: Callable[[str], None] | None = None)
     if plan.watching.tensorboard:
         found.append(Guarded(TensorBoardSink(folder / "tensorboard"), told))
     if plan.watching.wandb is not None:
-        config = plan.model_dump(mode="json")
+        clean = secrets.scrubber(plan.harness.options, plan.sandbox.options).scrub_text
+        config = json.loads(clean(json_text(plan.model_dump(mode="json"))))
         found.append(Guarded(WandbSink(plan.watching.wandb, folder, config), told))
     return found

@@ -42,6 +42,7 @@ from envkit.backends.run.metrics import Labels, Tally, finite, trainer_figures
 from envkit.backends.run.plan import Plan
 from envkit.backends.run.report import write_report
 from envkit.backends.run.sinks import Sink
+from envkit.failure import EnvkitError
 
 __all__ = ["GROUPS", "METRICS", "REPORT", "Watch"]
 
@@ -87,6 +88,7 @@ class Watch:
         self._sync: dict[str, float] = {}
         self._step_at_s: float | None = None
         self._reported_at_s = time.monotonic()
+        self._report_took_s = 0.0
         self._reporting: asyncio.Future[None] | None = None
         self._stopped = False
         self._write("life", about=dict(about or {}))
@@ -173,10 +175,11 @@ class Watch:
     def _on_dropped(self, event: GroupDropped) -> None:
         rollouts = self._pending.pop(event.group, [])
         self.board.dropped += 1
-        line: dict[str, Any] = {"group": event.group, "task": event.task, "rewards": list(event.rewards)}
-        if self._count(event.group):
+        line: dict[str, Any] = {"group": event.group, "task": event.task}
+        if self._count(event.group):  # else its rewards stand in the line of when it finished
             self._tally.add_group(rollouts)
             self.board.groups_out = max(0, self.board.groups_out - 1)
+            line["rewards"] = list(event.rewards)
             line = _group_line(event.group, event.task, rollouts) if rollouts else line
         self._groups.append({**line, "step": event.step, "dropped": event.reason})
 
@@ -249,16 +252,19 @@ class Watch:
         """Writes the report in a thread, if one is due and none is being written."""
         now_s = time.monotonic()
         busy = self._reporting is not None and not self._reporting.done()
-        if busy or now_s - self._reported_at_s < self._plan.watching.report_every_s:
+        # The files of a long run take seconds to read: never more than a twentieth of the time.
+        if busy or now_s - self._reported_at_s < max(self._plan.watching.report_every_s, 20 * self._report_took_s):
             return
         self._reported_at_s = now_s
         self._reporting = asyncio.get_running_loop().run_in_executor(None, self._write_report)
 
     def _write_report(self) -> None:
+        began_s = time.monotonic()
         try:
             write_report(self._folder)
-        except OSError as error:
+        except (OSError, EnvkitError) as error:  # the disk is full, or the folder is gone
             self._write("note", message=f"the report could not be written: {error}")
+        self._report_took_s = time.monotonic() - began_s
 
     async def close(self) -> None:
         """Writes the last report and closes everything. Bounded by the disk."""

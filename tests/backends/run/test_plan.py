@@ -158,6 +158,14 @@ def test_a_folder_goes_on_with_its_plan_and_with_no_other(tmp_path: Path) -> Non
         claim(tmp_path / "other", plan)
 
 
+def test_secrets_in_options_are_not_written(tmp_path: Path) -> None:
+    plan = make_plan(table(harness={"options": {"api_key": "sk-very-secret-key-0123456789"}}))
+    assert claim(tmp_path, plan) is False
+    assert claim(tmp_path, plan) is True, "scrubbed alike, the plans are compared as they are written"
+    for path in tmp_path.iterdir():
+        assert "very-secret" not in path.read_text()
+
+
 # -- tasks ------------------------------------------------------------------------------------------------------------
 
 

@@ -111,6 +111,7 @@ async def test_a_step_is_written_with_what_finished_since_the_one_before(tmp_pat
     assert lines[0]["rewards"] == [1.0, 0.0, None]
     assert lines[0]["folders"] == ["/somewhere", None, None]
     assert lines[2]["dropped"] == "zero_variance"
+    assert sum("rewards" in line for line in lines) == 3, "each group's rewards stand once"
     assert (tmp_path / REPORT).stat().st_size > 5000
 
 
