@@ -155,7 +155,8 @@ LengthPenalty = Annotated[
 class TurnRewards(Strict):
     """Rewards for single turns beside the verdict's: process signals and penalties, as `Rollout.signals` names them.
 
-    Off by default. For a penalty on invalid actions: `weights = {invalid_action = -0.1}`."""
+    Off by default. For a penalty on invalid actions: `weights = {invalid_action = -0.1}`. With advantages per token
+    (`reinforce++`, `gae`) each turn's reward stands at its end, and `gamma` and `baseline` here have no part."""
 
     weights: dict[str, float] = Field(default_factory=dict)
     """What one unit of each named signal is worth, in reward. A signal without a weight counts nothing."""

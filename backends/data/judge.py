@@ -18,7 +18,7 @@ from envkit.backends.algorithms.shaping import adaptive_length, has_variance, so
 from envkit.backends.data.group import DropReason, Group, GroupReport, RolloutReport
 from envkit.tokens.export import Sample
 
-__all__ = ["Judged", "Turn", "judge", "screen"]
+__all__ = ["Judged", "Turn", "judge", "screen", "trained_mask"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -31,7 +31,8 @@ _RELATIVE = frozenset({"grpo", "rloo", "maxrl"})
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A sampled node of a rollout's trace: its weighted reward, and what its tokens get on top of the outcome."""
+    """A sampled node of a rollout's trace: its weighted reward (where that is not in the rollout's score already), and
+    what its tokens get on top of the outcome."""
 
     reward: float
     advantage: float
@@ -93,7 +94,8 @@ def judge(group: Group, config: AlgorithmConfig, min_valid_rows: int) -> Judged:
     scores = np.where(valid, rewards, 0.0)
     if config.length_penalty is not None:
         scores = _shortened(config.length_penalty, scores, valid, rollouts)
-    if config.turn_rewards.credit == "trajectory":
+    in_score = config.turn_rewards.credit == "trajectory"
+    if in_score:
         scores = np.where(valid, scores + np.array([sum(t.values()) for t in turns]), 0.0)
     own = turn_advantages(config.turn_rewards, [np.array(list(t.values())) for t in turns], valid)
     if not config.turn_rewards.weights:
@@ -102,11 +104,21 @@ def judge(group: Group, config: AlgorithmConfig, min_valid_rows: int) -> Judged:
         valid=valid,
         scores=scores,
         turns=tuple(
-            {node: Turn(reward, float(a)) for (node, reward), a in zip(t.items(), extra, strict=True)}
+            {
+                node: Turn(0.0 if in_score else reward, float(a))
+                for (node, reward), a in zip(t.items(), extra, strict=True)
+            }
             for t, extra in zip(turns, own, strict=True)
         ),
         drop=_drop(config, rollouts, valid, scores, own, min_valid_rows),
     )
+
+
+def trained_mask(sample: Sample) -> Bools:
+    """[n], which tokens can train: sampled, predicted by something (not at position 0), with a finite logprob."""
+    mask: Bools = sample.mask & np.isfinite(sample.logprobs)
+    mask[:1] = False
+    return mask
 
 
 def _sane(number: float) -> bool:
@@ -129,7 +141,7 @@ def _drop(
     relative = config.zero_variance == "drop" and config.advantage.name in _RELATIVE
     if relative and not has_variance(scores, valid, tolerance) and not any((np.abs(a) > tolerance).any() for a in own):
         return DropReason.ZERO_VARIANCE
-    if not any(sample.mask[1:].any() for r, ok in zip(rollouts, valid, strict=True) if ok for sample in r.samples):
+    if not any(trained_mask(s).any() for r, ok in zip(rollouts, valid, strict=True) if ok for s in r.samples):
         return DropReason.NO_TOKENS
     return None
 

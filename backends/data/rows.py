@@ -1,7 +1,6 @@
 """Rows of a rollout: the trace's samples as arrays that a trainer can take as they are.
 
-A token trains where the engine sampled it, something predicts it (not at position 0), and its logprob is a finite
-number; whatever else stands there is context. Used by `prepare`.
+A token that can't train (`judge.trained_mask`) is context. Used by `prepare`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from envkit.backend import Rollout, Row
-from envkit.backends.data.judge import Turn
+from envkit.backends.data.judge import Turn, trained_mask
 from envkit.tokens.export import Sample
 
 __all__ = ["Draft", "drafts"]
@@ -82,8 +81,7 @@ def drafts(
     """One draft per sample that has a token to train."""
     out = []
     for sample in rollout.samples:
-        mask = sample.mask & np.isfinite(sample.logprobs)
-        mask[:1] = False
+        mask = trained_mask(sample)
         if not mask.any():
             continue
         trial = f"{group_id}/{rollout.request.attempt}"

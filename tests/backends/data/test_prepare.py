@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from envkit.backend import Batch, Rollout, Row
 from envkit.backends.algorithms import AlgorithmConfig
+from envkit.backends.algorithms.advantages import whiten
 from envkit.backends.algorithms.config import Gae, Grpo, MaxRl, OnTruncation, ReinforcePlusPlus, Rloo, TurnRewards
 from envkit.backends.data import DropReason, Group, prepare, screen
 from envkit.failure import UserError
@@ -131,6 +132,22 @@ def test_advantages_per_token_are_whitened_over_the_batch(group: MakeGroup) -> N
     (best,) = rows_of(done.batch)["a/0"]
     assert (np.diff(best.advantages[best.mask]) > 0).all()  # discounted towards the start
     assert done.groups[0].rollouts[0].advantage is None
+
+
+def test_a_turns_reward_counts_once_in_a_return(rollout: MakeRollout) -> None:
+    signals = {"x": {1: 1.0}}  # the first of two turns
+    rollouts = (rollout(1.0, signals=signals), rollout(0.0, attempt=1))
+    found = {}
+    for credit in ("turn", "trajectory"):
+        turns = TurnRewards(weights={"x": 10.0}, credit=credit)  # type: ignore[arg-type]
+        config = AlgorithmConfig(advantage=ReinforcePlusPlus(), turn_rewards=turns)
+        done = prepare([Group("g", "office/x", rollouts)], config, step=5, ranks=1, tokens_per_micro_batch=100)
+        rows = rows_of(done.batch)
+        returns = np.concatenate([rows[f"g/{i}"][0].advantages[rows[f"g/{i}"][0].mask] for i in (0, 1)])
+        expected = [11, 11, 1, 1, 1] if credit == "turn" else [11] * 5
+        found[credit] = (returns, whiten(np.array([*expected, 0, 0, 0, 0, 0], np.float64)))
+    for returns, expected_returns in found.values():
+        assert returns == pytest.approx(expected_returns)
 
 
 def test_gae_asks_for_a_critic_and_uses_it(group: MakeGroup) -> None:
