@@ -40,6 +40,7 @@ from modal_proto import task_command_router_pb2 as sr
 
 from envkit.sandbox import bwrap, cgroup
 from envkit.sandbox.registry import remove_cgroups
+from envkit.sandbox.runtime import find_interpreter
 
 Result = api_pb2.GenericResult
 Fault = Callable[[], Awaitable[Any]]
@@ -152,7 +153,7 @@ class FakeModal:
     """Use as a context manager; `url` is what the SDK is pointed at.
 
     Args:
-        packages: A folder of Python packages that every image has.
+        packages: A folder of Python packages that every image has, where its Python looks for them.
     """
 
     def __init__(self, packages: Path | None = None) -> None:
@@ -273,7 +274,7 @@ class FakeModal:
             "--symlink", "usr/sbin", "/sbin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
             "--dir", "/etc", "--perms", "0755", "--dir", "/opt", "--ro-bind-try", "/etc/ssl", "/etc/ssl",
             "--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--proc", "/proc", "--dev", "/dev",
-            *([] if self._packages is None else ["--ro-bind", str(self._packages), "/opt/packages"]),
+            *self._shown(),
             "--perms", "1777", "--tmpfs", "/tmp", "--chdir", "/", "--setenv", "PATH", "/usr/bin:/bin",
         ]  # fmt: skip
         if box.definition.network_access.network_access_type == api_pb2.NetworkAccess.BLOCKED:
@@ -330,6 +331,12 @@ class FakeModal:
         box.pid = pid
         box.idle_since_s = time.time()
 
+    def _shown(self) -> list[str]:
+        if self._packages is None:
+            return []
+        place = next(place for place in find_interpreter().site_packages if os.path.isdir(place))
+        return ["--ro-bind", str(self._packages), place]
+
     async def _end(self, box: Box, code: Any) -> None:
         if box.result is not None:
             return
@@ -351,8 +358,6 @@ class FakeModal:
 
     async def exec(self, box: Box, request: sr.TaskExecStartRequest) -> None:
         env = {"PATH": "/usr/bin:/bin", "MODAL_TASK_ID": box.task_id, "FROM_IMAGE": "yes"}
-        if self._packages is not None:
-            env["PYTHONPATH"] = "/opt/packages"
         for source in [*box.request.secret_sources, *request.secret_sources]:
             env |= dict(source.env.contents)
         if self.without_python:
