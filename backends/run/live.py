@@ -82,7 +82,7 @@ class Board:
 
     def fault(self, where: str, text: str) -> None:
         self.faults[where] = self.faults.get(where, 0) + 1
-        self.last_fault = f"{where}: {text}"
+        self.last_fault = text
 
     def alarm(self, alarm: Alarm) -> None:
         self.alarms.append(alarm)
