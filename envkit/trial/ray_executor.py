@@ -31,9 +31,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envkit.failure import EnvkitError, FailureKind, UserError
+from envkit.policy.options import describe_faults
 from envkit.trial.client import PRELOAD_S, ChildExit
 from envkit.trial.executor import Plan, Room
 from envkit.trial.gc import RAY_TEMP
@@ -107,7 +108,10 @@ class RayExecutor:
     name = "ray"
 
     def __init__(self, **options: Any) -> None:
-        self._options = RayOptions(**options)
+        try:
+            self._options = RayOptions(**options)
+        except ValidationError as error:
+            raise UserError(f"executor 'ray' refuses its options: {describe_faults(error, RayOptions)}") from None
         self._ray: Any = None
         self._connected = False
         self._temp: str | None = None
