@@ -69,7 +69,7 @@ class ModalTunnel:
 
     def _dial(self, listener: int) -> Awaitable[Streams]:
         if listener >= len(self._targets):
-            raise TunnelError(f"listener {listener}")
+            raise ConnectionRefusedError(f"there is no listener {listener}")
         return asyncio.open_unix_connection(self._targets[listener])
 
     def beat(self) -> None:

@@ -42,12 +42,12 @@ class Connection:
         self.incoming: asyncio.Queue[Optional[bytes]] = asyncio.Queue()
         self.task: Optional[asyncio.Task[None]] = None
 
-    async def run(self, streams: Awaitable[Streams]) -> None:
+    async def run(self, connect: Callable[[], Awaitable[Streams]]) -> None:
         """Until both directions have ended, which both ends see; or until one broke, which the other is told."""
         writer, whole = None, False
         work: List[asyncio.Task[None]] = []
         try:
-            reader, writer = await streams
+            reader, writer = await connect()
             work = [asyncio.ensure_future(each) for each in (self._out(reader), self._in(writer))]
             done, left = await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
             whole = not left and all(each.exception() is None for each in done)
@@ -120,11 +120,11 @@ class Mux:
 
         self._next = self._next % 0xFFFFFFFF + 1
         self.frame(self._next, OPEN, bytes([listener]))
-        self._start(self._next, given())
+        self._start(self._next, given)
 
-    def _start(self, number: int, streams: Awaitable[Streams]) -> None:
+    def _start(self, number: int, connect: Callable[[], Awaitable[Streams]]) -> None:
         connection = self._connections[number] = Connection(self, number)
-        task = asyncio.ensure_future(connection.run(streams))
+        task = asyncio.ensure_future(connection.run(connect))
         connection.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -156,7 +156,8 @@ class Mux:
             if len(self._connections) >= MOST:
                 self.frame(number, CLOSE)
                 return
-            self._start(number, self._dial(payload[0]))
+            dial, listener = self._dial, payload[0]
+            self._start(number, lambda: dial(listener))
             return
         connection = self._connections.get(number)
         if connection is None:
@@ -164,6 +165,7 @@ class Mux:
         if kind == DATA:
             connection.owed += len(payload)
             if connection.owed > WINDOW:
+                self.drop(number, tell=True)
                 self._abort(connection)
                 return
             connection.incoming.put_nowait(payload)
