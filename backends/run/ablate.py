@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from envkit.backends.run.arms import compare, read_arm_seed, table_markdown
 from envkit.backends.run.folder import plan_toml
@@ -115,8 +116,12 @@ def _plan(path: Path, sets: Sequence[str], arm: Arm, number: int, quiet: bool) -
     if quiet:
         table.setdefault("watching", {})["live"] = "off"
     plan = make_plan(table, where=f"arm {arm.name!r}")
-    seeded = plan.loop.model_copy(update={"seed": plan.loop.seed + number})
-    return plan.model_copy(update={"loop": seeded})
+    changes: dict[str, Any] = {"loop": plan.loop.model_copy(update={"seed": plan.loop.seed + number})}
+    wandb = plan.watching.wandb
+    if wandb is not None:
+        named = wandb.model_copy(update={"name": f"{wandb.name or 'ablate'}-{arm.name}-seed-{number}"})
+        changes["watching"] = plan.watching.model_copy(update={"wandb": named})
+    return plan.model_copy(update=changes)
 
 
 def _check(plans: dict[tuple[Arm, int], Plan]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import importlib.util
 import json
 import sys
@@ -17,7 +18,7 @@ from trial_fixtures import Leftovers
 
 from envkit.backend import Rollout, RolloutRequest
 from envkit.deadline import Deadline
-from envkit.failure import FailureKind
+from envkit.failure import Boundary, EnvkitError, Failure, FailureKind
 from envkit.messages import StopReason
 from envkit.tokens.export import Export, Sample
 from envkit.tokens.samples import SAMPLES, read_samples, write_samples
@@ -25,7 +26,8 @@ from envkit.tokens.trace import TraceError
 from envkit.trial.client import ChildExit
 from envkit.trial.conduct import CODE_TOOLS, conduct
 from envkit.trial.executor import Plan, Room
-from envkit.trial.rollouts import Keep, TrialsAdapter, TrialSettings
+from envkit.trial.result import AttemptResult, Status
+from envkit.trial.rollouts import Keep, TrialsAdapter, TrialSettings, _collect
 from envkit.trial.trial import AttemptRequest
 
 MakeTask = Callable[..., Path]
@@ -290,6 +292,41 @@ async def test_a_full_disk_or_a_folder_that_is_gone_is_a_failure(tmp_path: Path)
     assert rollout.reward is None
     assert rollout.failure is not None
     await trials.close()
+
+
+def a_record(**changes: Any) -> AttemptResult:
+    now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    fields: dict[str, Any] = {"trial_id": "t", "attempt": 1, "task": "x", "status": Status.SCORED, "reward": 0.5}
+    return AttemptResult(**{**fields, "started_at": now, "finished_at": now, **changes})
+
+
+def test_a_task_of_several_steps_brings_the_tokens_of_each(tmp_path: Path) -> None:
+    for name in ("trace", "trace-2", "trace-10", "trace-old"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        write_samples(tmp_path / "logs" / name, an_export())
+    rollout = _collect(request(tmp_path), a_record(stop=StopReason.CONTEXT), tmp_path)
+    assert len(rollout.samples) == 6
+    assert rollout.sampled_tokens == 30
+    assert rollout.dropped == {"abort": 12}
+    assert [s.nodes for s in rollout.samples[::2]] == [(0, 1), (2, 3), (4, 5)], "no two nodes have one number"
+    assert rollout.samples[4].spans == ((5, 3, 6),)
+    assert rollout.metrics["context_exhausted"] == 1.0
+    assert rollout.signals == {}
+
+
+def test_a_reward_without_a_sound_record_of_tokens_is_none(tmp_path: Path) -> None:
+    with pytest.raises(EnvkitError, match="nothing says what was sampled"):
+        _collect(request(tmp_path), a_record(), tmp_path)
+    (tmp_path / "logs" / "trace").mkdir(parents=True)
+    path = write_samples(tmp_path / "logs" / "trace", an_export())
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(TraceError):
+        _collect(request(tmp_path), a_record(), tmp_path)
+    failure = Failure.of(FailureKind.JUDGE_UNREACHABLE, Boundary.JUDGE, "down")
+    unscored = a_record(status=Status.UNSCORED, reward=None, lower=0.2, upper=0.9, failure=failure)
+    rollout = _collect(request(tmp_path), unscored, tmp_path)
+    assert (rollout.reward, rollout.samples) == (None, ()), "bounds are no reward"
+    assert rollout.failure == failure
 
 
 # -- the whole way ----------------------------------------------------------------------------------------------------
