@@ -20,7 +20,7 @@ from envkit.harnesses.opencode_cli import OpenCodeCliHarness
 from envkit.harnesses.opencode_cli.install import install
 from envkit.messages import AssistantMessage, Observation, ObservationKind, ToolCall, Usage
 
-pytestmark = [pytest.mark.opencode, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.opencode, pytest.mark.timeout(700)]
 
 TASK = "office/aalsund-tender-deadline"
 
@@ -55,7 +55,7 @@ async def started() -> AsyncIterator[Any]:
 
     async def start(*, limits: dict[str, Any] | None = None, training: bool = False, **options: Any) -> Any:
         env = envkit.make_async(
-            TASK, harness="opencode-cli", harness_options=options, limits=limits, training=training, timeout_s=200
+            TASK, harness="opencode-cli", harness_options=options, limits=limits, training=training, timeout_s=600
         )
         envs.append(env)
         first, _ = await env.reset(seed=0)

@@ -17,7 +17,7 @@ from envkit.policy.token import TokenPolicy
 from envkit.tokens import export, read_trace
 from envkit.tokens.render import load_renderer
 
-pytestmark = [pytest.mark.tokens, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.tokens, pytest.mark.timeout(700)]
 
 TASK = "office/aalsund-tender-deadline"
 
@@ -67,7 +67,7 @@ async def test_the_trace_exports_with_zero_loss(tmp_path: Path) -> None:
 
     engine = engine_tests.FakeEngine(*map(says, sampled))
     engine.models = {"data": [{"id": "tiny", "max_model_len": 60_000}]}
-    env = envkit.make_async(TASK, harness="opencode-cli", timeout_s=200)
+    env = envkit.make_async(TASK, harness="opencode-cli", timeout_s=600)
     async with engine_tests.serving(engine) as client:
         policy = TokenPolicy(client=client, renderer=renderer)
         try:
