@@ -63,7 +63,7 @@ class ServerKill(Held):
         message = await super().act(observation)
         if message.tool_calls and not self._struck and self.attempt == 1:
             self._struck = True
-            servers = [pid for pid in below(os.getpid()) if b"envkit.harnesses.archipelago" in command(pid)]
+            servers = [pid for pid in below(os.getpid()) if b"/opt/envkit/serve.py" in command(pid)]
             if not servers:
                 raise RuntimeError("this trial has no tool server to kill")
             for pid in servers:

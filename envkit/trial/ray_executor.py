@@ -162,9 +162,11 @@ class RayExecutor:
     def _connect(self) -> None:
         ray, options = self._ray, self._options
         if ray.is_initialized():
-            return
+            return  # somebody else's, who ends it
+        self._connected = True  # also where it fails half-way: something of it may run
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": "envkit"}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine needs more than the usual 30
         if options.address == "local":
             # Short, for the names of sockets below it have an end; the number says whose it is, for `envkit gc`.
             self._temp = tempfile.mkdtemp(prefix=f"envkit-ray-{os.getpid()}-", dir=RAY_TEMP)
@@ -183,7 +185,6 @@ class RayExecutor:
                     "or let one be started here with --executor ray:address=local",
                     kind=FailureKind.CAPABILITY,
                 ) from error
-        self._connected = True
 
     def _places_of_a_host(self) -> int:
         """How many trials a host holds: as many as asked for, fewer where no node could hold it."""
