@@ -6,7 +6,8 @@ A trial starts a fresh place, runs three commands one after the other, scores wh
 (`peers/work.py`). Every contestant does that through its own runner of many trials, on its recommended fast path; how
 is said at the head of its file in `peers/`. Rounds are interleaved, so that a busy machine is busy for all. Printed are
 medians over the rounds, from the first trial's start to the last one's end, without what is paid once a batch (which is
-printed too), and the ratio to the fastest peer of the class. Exits 1 where envkit is not the fastest.
+printed too); the ratio to the fastest peer of the class; and the processor time of a trial without that of the Docker
+daemon, which says most where the machine is busy. Exits 1 where envkit is not the fastest.
 
 Two classes, which are not alike within themselves:
 
@@ -68,6 +69,7 @@ class Row:
 
     per_s: list[float] = field(default_factory=list)
     before_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
@@ -116,6 +118,7 @@ def run(who: Contestant, trials: int, concurrency: int, image: str, row: Row) ->
         return
     row.per_s.append(trials / told["wall_s"])
     row.before_s.append(told["before_s"])
+    row.cpu_s.append(told["cpu_s"])
 
 
 def main() -> int:
@@ -161,6 +164,7 @@ def _report(those: list[Contestant], levels: list[int], rows: dict[tuple[str, in
                         "per_s": row.median,
                         "to_fastest_peer": row.median / best if row.median and best else None,
                         "before_s": statistics.median(row.before_s) if row.before_s else None,
+                        "cpu_s": statistics.median(row.cpu_s) if row.cpu_s else None,
                         "rounds": row.per_s,
                         "failed": row.failed,
                     }
@@ -168,12 +172,19 @@ def _report(those: list[Contestant], levels: list[int], rows: dict[tuple[str, in
     if as_json:
         print(json.dumps(told, indent=1))
     else:
-        print(f"{'class':<8}{'at once':>8}  {'':<26}{'trials/s':>10}{'to best peer':>14}{'once a batch':>14}")
+        print(
+            heads = f"{'trials/s':>10}{'to best peer':>14}{'once a batch':>14}{'CPU a trial':>13}"
+            print(f"{'class':<8}{'at once':>8}  {'':<26}{heads}")
+        )
         for line in told:
             rate = "-" if line["per_s"] is None else f"{line['per_s']:.2f}"
             ratio = "-" if line["to_fastest_peer"] is None else f"{line['to_fastest_peer']:.2f}"
             before = "-" if line["before_s"] is None else f"{line['before_s']:.1f} s"
-            print(f"{line['class']:<8}{line['concurrency']:>8}  {line['name']:<26}{rate:>10}{ratio:>14}{before:>14}")
+            cpu = "-" if line["cpu_s"] is None else f"{1000 * line['cpu_s']:.0f} ms"
+            print(
+                figures = f"{rate:>10}{ratio:>14}{before:>14}{cpu:>13}"
+                print(f"{line['class']:<8}{line['concurrency']:>8}  {line['name']:<26}{figures}")
+            )
             for failure in line["failed"]:
                 print(f"{'':<18}failed: {failure}")
     return 1 if behind else 0

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from work import COMMANDS, EXPECTED, RESULT, tell
+from work import COMMANDS, EXPECTED, RESULT, cpu_s, tell
 
 from envkit.messages import AssistantMessage, Observation, ToolCall
 from envkit.trial.job import Job, JobResult
@@ -80,14 +80,17 @@ def main() -> None:
     kind, trials, concurrency, image = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(dir=".") as root:
+        spent = [cpu_s()]
         warm, _ = run(kind, 1, 1, image, Path(root).absolute() / "warm")
         if warm.results[0].reward != 1.0:
             raise SystemExit(str(warm.results[0].failure or warm.results[0].verdict))
+        spent.append(cpu_s())
         outcome, since_s = run(kind, trials, concurrency, image, Path(root).absolute())
+        spent.append(cpu_s())
         first_s = min(result.started_at.timestamp() for result in outcome.results)
         last_s = max(result.finished_at.timestamp() for result in outcome.results)
         right = sum(result.reward == 1.0 for result in outcome.results)
-        tell(trials=trials, right=right, wall_s=last_s - first_s, before_s=first_s - since_s)
+        tell(trials=trials, right=right, wall_s=last_s - first_s, before_s=first_s - since_s, cpu=(*spent,))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from harbor.agents.base import BaseAgent
 from harbor.job import Job
 from harbor.models.job.config import JobConfig
-from work import COMMANDS, EXPECTED, RESULT, tell
+from work import COMMANDS, EXPECTED, RESULT, cpu_s, tell
 
 
 class ThreeCommands(BaseAgent):
@@ -77,16 +77,19 @@ async def main() -> None:
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         root = Path(folder).absolute()
+        spent = [cpu_s()]
         warm, _ = await run(1, 1, image, root)
         for trial in warm.trial_results:
             if trial.exception_info is not None:
                 raise SystemExit(str(trial.exception_info)[:2000])
+        spent.append(cpu_s())
         result, since_s = await run(trials, concurrency, image, root)
+        spent.append(cpu_s())
         done = [t for t in result.trial_results if t.started_at and t.finished_at]
         first_s = min(t.started_at.timestamp() for t in done)
         last_s = max(t.finished_at.timestamp() for t in done)
         right = sum(bool(t.verifier_result) and t.verifier_result.rewards.get("reward") == 1 for t in done)
-        tell(trials=trials, right=right, wall_s=last_s - first_s, before_s=first_s - since_s)
+        tell(trials=trials, right=right, wall_s=last_s - first_s, before_s=first_s - since_s, cpu=(*spent,))
 
 
 if __name__ == "__main__":

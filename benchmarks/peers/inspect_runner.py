@@ -16,7 +16,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.scorer import Score, Target, accuracy, scorer
 from inspect_ai.solver import Generate, TaskState, solver
 from inspect_ai.util import sandbox
-from work import COMMANDS, EXPECTED, RESULT, tell
+from work import COMMANDS, EXPECTED, RESULT, cpu_s, tell
 
 COMPOSE = """\
 services:
@@ -73,15 +73,20 @@ def main() -> None:
     kind, trials, concurrency, image = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     with tempfile.TemporaryDirectory(dir=".") as folder:
         root = Path(folder).absolute()
+        spent = [cpu_s()]
         warm, _ = run(kind, 1, 1, image, root)
         if warm.status != "success":
             raise SystemExit(str(warm.error))
+        spent.append(cpu_s())
         log, since_s = run(kind, trials, concurrency, image, root)
+        spent.append(cpu_s())
         samples = log.samples or []
         started = [dt.datetime.fromisoformat(s.started_at).timestamp() for s in samples]
         ended = [dt.datetime.fromisoformat(s.completed_at).timestamp() for s in samples]
         right = sum(s.scores["result_file"].value == 1.0 for s in samples if s.scores)
-        tell(trials=trials, right=right, wall_s=max(ended) - min(started), before_s=min(started) - since_s)
+        tell(
+            trials=trials, right=right, wall_s=max(ended) - min(started), before_s=min(started) - since_s, cpu=(*spent,)
+        )
 
 
 if __name__ == "__main__":

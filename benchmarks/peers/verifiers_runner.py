@@ -18,7 +18,7 @@ import verifiers.v1 as vf
 from verifiers.v1.agent import Agent, AgentConfig
 from verifiers.v1.harness import Harness
 from verifiers.v1.runtimes import ProgramResult
-from work import COMMANDS, EXPECTED, RESULT, tell
+from work import COMMANDS, EXPECTED, RESULT, cpu_s, tell
 
 
 class ThreeCommandsConfig(vf.HarnessConfig):
@@ -67,9 +67,12 @@ async def batch(kind: str, trials: int, concurrency: int, image: str) -> tuple[i
 async def main() -> None:
     kind, trials, concurrency, image = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     logging.disable(logging.WARNING)
+    spent = [cpu_s()]
     await batch(kind, 1, 1, image)
+    spent.append(cpu_s())
     right, wall_s, before_s = await batch(kind, trials, concurrency, image)
-    tell(trials=trials, right=right, wall_s=wall_s, before_s=before_s)
+    spent.append(cpu_s())
+    tell(trials=trials, right=right, wall_s=wall_s, before_s=before_s, cpu=(*spent,))
 
 
 if __name__ == "__main__":

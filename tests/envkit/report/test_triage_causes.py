@@ -182,7 +182,8 @@ def check_all(
         name: scripted(task, *turns, limits={"max_turns": 4} if name in ("turns", "talks") else {}, **fields)
         for name, (_, turns, _, _) in table.items()
     }
-    outcome = run_job(folder, [*specs.values(), oracle(task)])
+    harness = next(iter(specs.values())).harness
+    outcome = run_job(folder, [*specs.values(), oracle(task, harness=harness)])
     assert outcome.results[-1].reward == 1.0
     wanted = {specs[name].trial_id: (name, cause, turn, words) for name, (cause, _, turn, words) in table.items()}
     expect(triage(folder, examples=99), wanted)
