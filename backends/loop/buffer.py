@@ -75,6 +75,7 @@ class Buffer:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._broken: BaseException | None = None
+        self._noted: list[str] = []  # damage found in a worker thread
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -88,6 +89,7 @@ class Buffer:
             UserError: It is another run's, or was written by a newer envkit.
         """
         self.state = await self._clock.offload(self._read)
+        self._say()
         known = self.state.fingerprint
         if known is None:
             self.state.fingerprint = fingerprint
@@ -125,7 +127,7 @@ class Buffer:
         try:
             (first,) = self._read_commit(commits[0])
         except (KeyError, TypeError, ValueError) as error:
-            self._report(f"a journal without a readable beginning is passed over: {error}")
+            self._noted.append(f"a journal without a readable beginning is passed over: {error}")
             return None
         try:
             state = RunState.load(first)
@@ -139,7 +141,9 @@ class Buffer:
                     state.apply(event)
             except (KeyError, TypeError, ValueError) as error:
                 lost = len(commits) - expected
-                self._report(f"{commits[number]} is damaged ({error}): it and what follows, {lost} commits, is lost")
+                self._noted.append(
+                    f"{commits[number]} is damaged ({error}): it and what follows, {lost} commits, is lost"
+                )
                 break
         return state
 
@@ -171,6 +175,11 @@ class Buffer:
                     state.apply(event)
                     continue
             self._garbage.append(key)
+
+    def _say(self) -> None:
+        noted, self._noted = self._noted, []
+        for text in noted:
+            self._report(text)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -228,7 +237,9 @@ class Buffer:
         """Groups with their rollouts, by slot. One that is damaged is a failed rollout, reported."""
         await self.flush()
         wanted = [self.state.groups[ordinal] for ordinal in ordinals]
-        return await self._clock.offload(self._load, wanted)
+        groups = await self._clock.offload(self._load, wanted)
+        self._say()
+        return groups
 
     def _load(self, groups: Sequence[GroupState]) -> list[Group]:
         return [
@@ -246,7 +257,7 @@ class Buffer:
             return rollout
         except (Damaged, FileNotFoundError) as error:
             message = f"{key} can't be read back: {error}"
-            self._report(message)
+            self._noted.append(message)
             failure = Failure.of(FailureKind.UNKNOWN, Boundary.ENVKIT, message)
             return Rollout(RolloutRequest(group.task, group.id, slot, 0, 0, ()), None, failure=failure)
 

@@ -65,12 +65,15 @@ class RetryConfig(_Strict):
     pause_max_s: Annotated[float, Field(ge=0, le=3_600)] = 60.0
     """Longest pause before a retry."""
     sync: Natural = 2
-    """How often a failed weight sync is tried again at once."""
+    """How often a failed weight sync is tried again at once, before training goes on without it."""
     sync_lag: Natural | None = None
-    """Steps that the engines may fall behind the trainer while syncs fail; beyond, the run ends. None: the
-    `max_staleness` (with 0, every step needs its sync)."""
+    """Steps that the engines may fall behind the trainer while syncs fail. Then training waits, syncs are tried for
+    `engines_down_s`, and the run ends. None: the `max_staleness` (with 0, every step needs its sync)."""
     train: Natural = 1
     """How often a failed optimiser step is tried again."""
+    failed_groups: Count | None = None
+    """Groups in a row without enough valid rollouts before the run ends, since something is wrong with all of them.
+    None: four times the groups that may be out, `4 * (max_staleness + 1) * groups_per_step`."""
     checkpoint: Natural = 4
     """Policy checkpoints in a row that may fail before the run ends."""
 
@@ -83,7 +86,7 @@ class AdmissionConfig(_Strict):
     starts_per_s: Annotated[float, Field(gt=0)] | None = None
     """Mean rate of trial starts; None for no limit."""
     max_starting: Count | None = None
-    """Trials that start at once (where the trials tell when they are ready); None for no limit."""
+    """Trials that may be in their first minute at once; None for no limit."""
     kv_share: Annotated[float, Field(gt=0)] = 1.0
     """Share of the engines' KV room that trajectories of mean length may fill. Above 1 where trials spend most of
     their time in tools and losing their prefix is cheap."""
@@ -160,6 +163,12 @@ class LoopConfig(_Strict):
                 "every group would be dropped"
             )
         return self
+
+    @property
+    def failed_groups(self) -> int:
+        """Groups in a row that may fail."""
+        given = self.retry.failed_groups
+        return 4 * (self.max_staleness + 1) * self.groups_per_step if given is None else given
 
     @property
     def sync_lag(self) -> int:

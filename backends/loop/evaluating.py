@@ -98,7 +98,11 @@ class Evaluating:
             late = EnvkitError("the evaluation before is not done yet")
             self._fault("evaluation", late, f"there is none after step {trained}")
             return
-        await self._weights.sync(trained + 1, must=True)
+        await self._weights.sync(trained + 1)
+        if self._weights.version != trained:
+            late = EnvkitError(f"the engines hold version {self._weights.version} of the weights")
+            self._fault("evaluation", late, f"there is none after step {trained}")
+            return
         self._running = asyncio.get_running_loop().create_task(self._run(trained, plan.share))
         if plan.pauses_training:
             await self.finish()

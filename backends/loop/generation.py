@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 from envkit.backend import Engines, Rollout, RolloutRequest, StepMetrics, Trials
-from envkit.backends.data.group import Group, GroupReport
+from envkit.backends.data.group import DropReason, Group, GroupReport
 from envkit.backends.loop.buffer import Buffer
 from envkit.backends.loop.capacity import Capacity
 from envkit.backends.loop.clock import Clock
@@ -85,6 +86,7 @@ class Generation:
         self._queued: int | None = None  # the group that admission knows and that has not begun
         self._screening: dict[int, asyncio.Task[None]] = {}
         self._open = False
+        self._failed_groups = 0  # in a row
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
@@ -423,6 +425,7 @@ class Generation:
             return
         if live.gone:
             return
+        self._note_health(group, report)
         if report.drop is not None:
             self._drop(ordinal, report.drop.value, tuple(rollout.reward for rollout in group.rollouts))
             return
@@ -435,6 +438,26 @@ class Generation:
             GroupFinished(self._clock.now_s(), self._step, group, live.state.started_step, seconds, live.closing)
         )
         self._changed.set()
+
+    def _note_health(self, group: Group, report: GroupReport) -> None:
+        """Ends the run where group after group fails: a task that nobody can run costs itself, a sandbox or a judge
+        that is gone for good would cost every task of the set."""
+        failures = [rollout.failure for rollout in group.rollouts if rollout.failure is not None]
+        if report.drop is not DropReason.TOO_FEW or not failures:
+            self._failed_groups = 0
+            return
+        self._failed_groups += 1
+        if self._failed_groups >= self._plan.failed_groups:
+            kinds = Counter(failure.kind for failure in failures)
+            worst = next(failure for failure in failures if failure.kind is kinds.most_common(1)[0][0])
+            self._first.set(
+                EnvkitError(
+                    f"{self._failed_groups} groups in a row had too few valid rollouts; the last: {worst.kind} at "
+                    f"{worst.boundary}: {worst.message}",
+                    kind=worst.kind,
+                    boundary=worst.boundary,
+                )
+            )
 
     async def _load_and_screen(self, ordinal: int) -> tuple[Group, GroupReport]:
         (group,) = await self._buffer.load([ordinal])

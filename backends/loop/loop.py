@@ -227,7 +227,7 @@ class Loop:
                 await self._step(step, state.steps[step], replayed=True)
         if self._stopping or (self._ends() and not is_due(plan, self._trainer_step, state.evaluated)):
             return
-        await self._weights.sync(self._trainer_step + 1, must=True)
+        await self._weights.sync(self._trainer_step + 1)
         await self._weights.start()
         self._generation = Generation(
             plan,
@@ -409,4 +409,6 @@ class Loop:
 
     def _damaged(self, text: str) -> None:
         failure = Failure.of(FailureKind.UNKNOWN, Boundary.ENVKIT, text)
-        self._watch.emit(Fault(0.0, self._trainer_step + 1, "buffer", failure, "the run goes on without it"))
+        self._watch.emit(
+            Fault(self._clock.now_s(), self._trainer_step + 1, "buffer", failure, "the run goes on without it")
+        )

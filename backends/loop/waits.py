@@ -51,6 +51,15 @@ class FirstFailure:
     async def wait(self) -> None:
         await self._event.wait()
 
+    async def sleep(self, seconds: float) -> None:
+        """Sleeps; raises `Ended` as soon as something has failed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return
+        self.check()
+
 
 async def bounded(
     work: Coroutine[Any, Any, T], seconds: float, what: str, *, grace_s: float, first: FirstFailure | None = None

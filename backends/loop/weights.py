@@ -1,7 +1,8 @@
 """The loop's side of the engines: new weights in, their load out, and what happens while they don't answer.
 
 A failed sync is tried again at once, within its rule; after that training goes on with the old weights, honestly
-labelled, for as many steps as the engines may lag, and then the run ends with the first cause. The watch asks for the
+labelled, for as many steps as the engines may lag; then it waits for them, at most as long as engines may be down, and
+then the run ends. The watch asks for the
 engines' load all the time: that is where the KV room comes from. While no engine is up, or none answers, nothing new
 starts; after `engines_down_s` of that the run ends. Used by the loop.
 """
@@ -22,8 +23,9 @@ from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, capture
 
 __all__ = ["Weights"]
 
-#: Pause before a failed sync is tried again.
+#: Pause before a failed sync is tried again, doubled each time.
 SYNC_PAUSE_S = 2.0
+SYNC_PAUSE_MAX_S = 30.0
 
 #: An engine that does not say how loaded it is within this time is down (or longer, where it is asked less often).
 ANSWER_S = 30.0
@@ -67,57 +69,62 @@ class Weights:
             self._polls.cancel()
             await asyncio.wait([self._polls], timeout=self._plan.deadline.cancel_s)
 
-    async def sync(self, step: int, *, must: bool = False) -> float:
-        """Gives the engines the trainer's weights; returns the seconds it took.
-
-        Args:
-            step: The version being trained, for events.
-            must: Lagging behind is not allowed (at the start, and for evaluations).
+    async def sync(self, step: int) -> float:
+        """Gives the engines the trainer's weights; returns the seconds it took. Afterwards `version` is the trainer's,
+        or an older one where the sync failed and the engines may lag. `step`: the version being trained, for events.
 
         Raises:
             EnvkitError: The engines are further behind than they may be, or are stuck in the update.
             Ended: The run failed meanwhile.
         """
         begun_s = self._clock.now_s()
-        version, deadline = self._trainer.version, self._plan.deadline
-        if version == self.version:
-            return 0.0
-        what = f"giving version {version} of the weights to the engines"
-        failure: Failure | None = None
-        for attempt in range(self._plan.retry.sync + 1):
-            if attempt:
-                await asyncio.sleep(SYNC_PAUSE_S)
-            try:
-                metrics = await bounded(
-                    self._engines.update(self._trainer, version, self._clock.deadline(deadline.sync_s, what)),
-                    deadline.sync_s,
-                    what,
-                    grace_s=deadline.cancel_s,
-                    first=self._first,
+        version = self._trainer.version
+        attempt = 0
+        while version != self.version:
+            failure = await self._update(version, step, begun_s)
+            if failure is None:
+                break
+            lag = version - self.version
+            lags = self.version < 0 or lag > self._plan.sync_lag
+            if attempt >= self._plan.retry.sync and not lags:
+                return self._clock.now_s() - begun_s
+            if attempt >= self._plan.retry.sync and self._clock.now_s() - begun_s >= self._plan.deadline.engines_down_s:
+                behind = "hold no weights of this run yet" if self.version < 0 else f"are {lag} steps behind"
+                raise EnvkitError(
+                    f"the engines {behind} and can't be given version {version}: {failure.message}",
+                    kind=failure.kind,
+                    boundary=failure.boundary,
                 )
-            except (Ended, StuckTask):
-                raise  # one that is stuck may still be reading the weights: nothing may train beside it
-            except Exception as error:  # noqa: BLE001 a capture point: whatever an engine does is a fault of the sync
-                failure = capture(error)
-                self.failed_syncs += 1
-                then = "tried again" if attempt < self._plan.retry.sync else "the engines keep their weights"
-                self._watch.emit(Fault(self._clock.now_s(), step, "sync", failure, then))
-            else:
-                self.version = version
-                seconds = self._clock.now_s() - begun_s
-                self._watch.emit(SyncDone(self._clock.now_s(), step, version, seconds, metrics))
-                self._changed()
-                return seconds
-        assert failure is not None
-        lag = version - self.version
-        if must or self.version < 0 or lag > self._plan.sync_lag:
-            behind = "hold no weights of this run yet" if self.version < 0 else f"are {lag} steps behind"
-            raise EnvkitError(
-                f"the engines {behind} and can't be given version {version}: {failure.message}",
-                kind=failure.kind,
-                boundary=failure.boundary,
-            )
+            await self._first.sleep(min(SYNC_PAUSE_MAX_S, SYNC_PAUSE_S * 2.0**attempt))
+            attempt += 1
         return self._clock.now_s() - begun_s
+
+    async def _update(self, version: int, step: int, begun_s: float) -> Failure | None:
+        """One sync. A late one that does not stop either is raised: it may still be reading the weights, and nothing
+        may train beside it."""
+        deadline = self._plan.deadline
+        what = f"giving version {version} of the weights to the engines"
+        try:
+            metrics = await bounded(
+                self._engines.update(self._trainer, version, self._clock.deadline(deadline.sync_s, what)),
+                deadline.sync_s,
+                what,
+                grace_s=deadline.cancel_s,
+                first=self._first,
+            )
+        except (Ended, StuckTask):
+            raise
+        except Exception as error:  # noqa: BLE001 a capture point: whatever an engine does is a fault of the sync
+            failure = capture(error)
+            self.failed_syncs += 1
+            then = "tried again, then training goes on for as long as the engines may lag"
+            self._watch.emit(Fault(self._clock.now_s(), step, "sync", failure, then))
+            return failure
+        self.version = version
+        now_s = self._clock.now_s()
+        self._watch.emit(SyncDone(now_s, step, version, now_s - begun_s, metrics))
+        self._changed()
+        return None
 
     async def _poll(self) -> None:
         """Looks at the engines for as long as the run goes on."""

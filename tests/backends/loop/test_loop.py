@@ -271,7 +271,8 @@ def test_a_group_is_finished_short_at_its_deadline() -> None:
 
 def test_when_every_rollout_hangs_the_wait_for_the_batch_ends_the_run() -> None:
     deadline = DeadlineConfig(rollout_s=500, group_s=600, cancel_s=5, batch_s=3_000)
-    outcome, _, events, _ = scripted({n: ["hang"] for n in range(4)}, deadline=deadline)
+    retry = RetryConfig(failed_groups=100)
+    outcome, _, events, _ = scripted({n: ["hang"] for n in range(4)}, deadline=deadline, retry=retry)
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.DEADLINE
     assert "too_few" in outcome.failure.message
@@ -334,6 +335,22 @@ def test_a_synchronous_run_does_not_train_on_old_weights() -> None:
     assert outcome.failure is not None
     assert "1 steps behind" in outcome.failure.message
     assert of(events, SyncDone)[-1].version == outcome.step - 1
+
+
+def test_a_synchronous_run_waits_for_engines_that_come_back() -> None:
+    outcome, _, events, _ = scripted({}, engines=Deaf(after_s=40, back_s=500, update=True), steps=12)
+    assert outcome.failure is None
+    assert max(event.metrics["loop/engine_lag"] for event in of(events, StepDone)) == 0
+    assert [event.version for event in of(events, SyncDone)] == list(range(13))
+
+
+def test_when_everything_fails_the_run_says_what() -> None:
+    outcome, trials, events, _ = scripted({n: ["tool_server_died"] for n in range(4)}, max_staleness=1)
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.TOOL_SERVER_DIED
+    assert "8 groups in a row" in outcome.failure.message
+    assert len(of(events, GroupDropped)) == 8
+    assert max(Counter((r.group, r.attempt) for r in trials.asked).values()) == 3
 
 
 def test_an_observer_that_breaks_changes_nothing() -> None:
