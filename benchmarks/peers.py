@@ -172,19 +172,15 @@ def _report(those: list[Contestant], levels: list[int], rows: dict[tuple[str, in
     if as_json:
         print(json.dumps(told, indent=1))
     else:
-        print(
-            heads = f"{'trials/s':>10}{'to best peer':>14}{'once a batch':>14}{'CPU a trial':>13}"
-            print(f"{'class':<8}{'at once':>8}  {'':<26}{heads}")
-        )
+        heads = f"{'trials/s':>10}{'to best peer':>14}{'once a batch':>14}{'CPU a trial':>13}"
+        print(f"{'class':<8}{'at once':>8}  {'':<26}{heads}")
         for line in told:
             rate = "-" if line["per_s"] is None else f"{line['per_s']:.2f}"
             ratio = "-" if line["to_fastest_peer"] is None else f"{line['to_fastest_peer']:.2f}"
             before = "-" if line["before_s"] is None else f"{line['before_s']:.1f} s"
             cpu = "-" if line["cpu_s"] is None else f"{1000 * line['cpu_s']:.0f} ms"
-            print(
-                figures = f"{rate:>10}{ratio:>14}{before:>14}{cpu:>13}"
-                print(f"{line['class']:<8}{line['concurrency']:>8}  {line['name']:<26}{figures}")
-            )
+            figures = f"{rate:>10}{ratio:>14}{before:>14}{cpu:>13}"
+            print(f"{line['class']:<8}{line['concurrency']:>8}  {line['name']:<26}{figures}")
             for failure in line["failed"]:
                 print(f"{'':<18}failed: {failure}")
     return 1 if behind else 0
