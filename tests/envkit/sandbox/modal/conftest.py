@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -17,15 +17,13 @@ collect_ignore_glob = [] if os.geteuid() == 0 else ["test_*.py"]
 
 
 def _load() -> ModuleType:
-    name = "envkit_tests_fake_modal"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("fake_modal.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    """The fake's two modules, as a package of their own: tests are no package here."""
+    package = "envkit_tests"
+    if package not in sys.modules:
+        found = ModuleType(package)
+        found.__path__ = [str(Path(__file__).parent)]
+        sys.modules[package] = found
+    return importlib.import_module(f"{package}.fake_modal")
 
 
 @pytest.fixture(scope="session")
