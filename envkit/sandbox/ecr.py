@@ -9,6 +9,7 @@ before it expires; the account's own credentials, which boto3 finds as it always
 from __future__ import annotations
 
 import base64
+import os
 import re
 import threading
 import time
@@ -107,6 +108,7 @@ class Registries:
         self._lock = threading.Lock()
         self._tokens: dict[tuple[str, str], _Token] = {}
         self._digests: dict[str, tuple[str, float]] = {}
+        self._clients: dict[tuple[int, str], Any] = {}
 
     def pull(self, reference: Reference) -> Pull:
         """Resolves a reference and gets a token for it. Blocks, with an end; call it in a thread.
@@ -189,14 +191,13 @@ class Registries:
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         )
         try:
-            # A session of its own: boto3's default one must not be used from several threads.
-            client = boto3.session.Session().client(
-                "ecr", region_name=reference.region, endpoint_url=self._endpoint, config=config
-            )
-            try:
-                return getattr(client, call)(**arguments)
-            finally:
-                client.close()
+            who = (os.getpid(), reference.region)
+            if who not in self._clients:  # making one takes a second; our lock is held
+                session = boto3.session.Session()
+                self._clients[who] = session.client(
+                    "ecr", region_name=reference.region, endpoint_url=self._endpoint, config=config
+                )
+            return getattr(self._clients[who], call)(**arguments)
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if code in _AUTH or code in _REFUSED:
