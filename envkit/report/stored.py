@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 from envkit.failure import UserError
@@ -17,9 +18,6 @@ __all__ = ["StoredRun"]
 class StoredRun:
     """A run's folder as reports read it.
 
-    Attributes:
-        planned: How many trials the plan has; None where it can't be read.
-
     Raises:
         UserError: The folder holds no run.
     """
@@ -29,7 +27,6 @@ class StoredRun:
         self._store = RunStore(folder)
         if not (folder / "trials").is_dir():
             raise UserError(f"{folder} holds no run (no folder trials/); expected what `envkit eval` or `run` wrote")
-        self.planned = self._planned()
 
     @property
     def damaged(self) -> list[str]:
@@ -50,7 +47,9 @@ class StoredRun:
     def attempt_folder(self, trial_id: str, attempt: int) -> Path:
         return self._store.trial_folder(trial_id) / f"attempt-{attempt}"
 
-    def _planned(self) -> int | None:
+    @cached_property
+    def planned(self) -> int | None:
+        """How many trials the plan has; None where it can't be read. Reads the whole plan, which may be large."""
         try:
             plan = json.loads((self.folder / "job.json").read_bytes())
         except (OSError, ValueError):
