@@ -138,7 +138,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("entropy", [False, True])
 def test_no_tensor_is_larger_than_a_chunk_of_the_vocabulary(dtype: torch.dtype, entropy: bool) -> None:
-    tokens, vocabulary, chunk, width = 256, 2048, 32, 8
+    tokens, vocabulary, chunk, width = 256, 2048, 16, 8
     hidden = torch.randn(tokens, width, dtype=dtype, requires_grad=True)
     weight = torch.randn(vocabulary, width, dtype=dtype, requires_grad=True)
     ids = torch.randint(0, vocabulary, (tokens,))
