@@ -154,6 +154,7 @@ def test_steps_of_a_task_are_one_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_thousands_of_trials_need_the_memory_of_one(tmp_path: Path, task: Path) -> None:
     call: dict[str, Any] = {"calls": [["bash", {"command": "cat notes.txt", "description": "reads"}]]}
     run_job(tmp_path / "source", [scripted(task, call, WRONG)])

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 
-def make(folder: Path, source: Path, count: int, results: int = 60, size: int = 2000) -> None:
+def make(folder: Path, source: Path, count: int, results: int = 8, size: int = 2000) -> None:
     trial = next((source / "trials").iterdir())
     record = json.loads((trial / "result.json").read_text())
     trajectory = json.loads((trial / "attempt-1" / "trajectory.json").read_text())
