@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -59,7 +60,13 @@ def collect(
                 problems.append(f"{name}: {error}")
     for folder in _dead_folders():
         removed.append(f"folder {folder}{_whose(folder)}")
+        # A cluster's processes outlive the job that started it for a minute or two.
+        users = _users(folder) if folder.name.startswith("envkit-ray-") else []
+        removed += [f"process {pid}, which uses {folder}" for pid in users]
         if not dry_run:
+            for pid in users:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
             shutil.rmtree(folder, ignore_errors=True)
     return removed
 
@@ -69,6 +76,17 @@ def collect_providers() -> None:
     for point in entry_points(group="envkit.sandboxes"):
         if point.module in sys.modules:
             plugins.construct("sandboxes", point.name).collect()
+
+
+def _users(folder: Path) -> list[int]:
+    """Processes of ours that have files below a folder open."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            names = Path("/proc", entry, "fd").iterdir()
+            if any(os.readlink(name).startswith(f"{folder}/") for name in names):
+                found.append(int(entry))
+    return found
 
 
 def _whose(folder: Path) -> str:

@@ -166,14 +166,16 @@ class RayExecutor:
         self._connected = True  # also where it fails half-way: something of it may run
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "namespace": "envkit"}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine needs more than the usual 30
         if options.address == "local":
             # Short, for the names of sockets below it have an end; the number says whose it is, for `envkit gc`.
             self._temp = tempfile.mkdtemp(prefix=f"envkit-ray-{os.getpid()}-", dir=RAY_TEMP)
             quiet |= {"include_dashboard": False, "object_store_memory": 256 << 20, "_temp_dir": self._temp}
             if options.resource != "CPU":
                 quiet["resources"] = {options.resource: math.ceil(self._plan.concurrency * options.per_trial)}
-            ray.init(**quiet)
+            try:
+                ray.init(**quiet)
+            except Exception as error:  # Ray raises nothing narrower
+                raise EnvkitError(f"Ray did not start on this machine (it waits 30 s): {error}") from error
         else:
             try:
                 _knock(os.environ.get("RAY_ADDRESS", "auto") if options.address == "auto" else options.address)

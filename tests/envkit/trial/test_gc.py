@@ -132,3 +132,24 @@ def test_a_provider_that_cannot_be_asked_keeps_nobody_else_from_being_collected(
     assert gc.collect(providers=["local"], problems=problems) == [f"folder {scratch}"]
     assert problems == ["local: its daemon is out of its mind"]
     assert not scratch.exists()
+
+
+def test_what_a_dead_jobs_ray_cluster_still_runs_goes_with_its_folder(temp: Path) -> None:
+    dead, living = temp / f"envkit-ray-{dead_pid()}-abc", temp / f"envkit-ray-{os.getpid()}-abc"
+    agents = []
+    for folder in (dead, living):
+        folder.mkdir()
+        with (folder / "agent.log").open("w") as log:
+            agents.append(subprocess.Popen(["sleep", "1000"], stdout=log))
+    try:
+        would = gc.collect(providers=[], dry_run=True)
+        assert would == [f"folder {dead}", f"process {agents[0].pid}, which uses {dead}"]
+        assert [agent.poll() for agent in agents] == [None, None]
+        assert gc.collect(providers=[]) == would
+        assert agents[0].wait(10) == -signal.SIGKILL
+        assert agents[1].poll() is None
+        assert (dead.exists(), living.exists()) == (False, True)
+    finally:
+        for agent in agents:
+            agent.kill()
+            agent.wait()

@@ -50,7 +50,6 @@ def ray_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     temp = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # short, for the names of sockets below it
     monkeypatch.setenv("RAY_TMPDIR", str(temp))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # a busy machine
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store = {"object_store_memory": 100 << 20, "num_cpus": 1}
     made = cluster_utils.Cluster(
