@@ -56,17 +56,27 @@ async def assemble(plan: TorchPlan, folder: Path) -> Parts:
     except ImportError as error:
         raise UserError(f"{error}; install the torch extra: pip install 'envkit-rl[torch]'") from error
     own = plan.engines
-    trainer = await asyncio.to_thread(TorchTrainer, plan.trainer, plan.algorithm)
     engines: HttpEngines
+    # Engines are processes: they load their model while this one loads its own.
+    if own.urls:
+        engines = HttpEngines(own.urls, clear_kv=own.clear_kv)
+        starting = None
+    else:
+        engines = embedded = TorchEngines(own, plan.trainer.model, logs=folder / "engines")
+        deadline = Deadline.after(own.start_timeout_s, "the start of the engines")
+        starting = asyncio.ensure_future(embedded.start(deadline))
+    trainer: TorchTrainer | None = None
     try:
-        if own.urls:
-            engines = HttpEngines(own.urls, clear_kv=own.clear_kv)
-        else:
-            embedded = TorchEngines(own, plan.trainer.model, logs=folder / "engines")
-            await embedded.start(Deadline.after(own.start_timeout_s, "the start of the engines"))
-            engines = embedded
+        trainer = await asyncio.to_thread(TorchTrainer, plan.trainer, plan.algorithm)
+        if starting is not None:
+            await starting
     except BaseException:
-        await trainer.close()
+        if starting is not None:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+        await engines.close()
+        if trainer is not None:
+            await trainer.close()
         raise
     about = {"model": str(plan.trainer.model), "engines": ", ".join(engines.urls)}
     return Parts(trainer, engines, about)
