@@ -42,7 +42,7 @@ def trouble(steps: int) -> tuple[Ledger, list[StepDone]]:
         max_staleness=3,
         admission=AdmissionConfig(max_running=24, poll_s=120),
         checkpoint=CheckpointConfig(every=20, keep=2),
-        deadline=DeadlineConfig(rollout_s=5_000, group_s=12_000, engines_down_s=3_600),
+        deadline=DeadlineConfig(rollout_s=5_000, group_s=5_400, engines_down_s=3_600),
         retry=RetryConfig(sync=4, train=4, checkpoint=12),
     )
     order = Shuffled([f"task-{n:04d}" for n in range(scenario.tasks)], seed=plan.seed)
@@ -83,7 +83,7 @@ def test_hundreds_of_steps_of_trouble() -> None:
 def test_ten_thousand_steps_of_trouble() -> None:
     ledger, steps = trouble(10_000)
     no_task_is_left_behind(ledger)
-    assert {"rollout", "group", "sync", "train", "checkpoint", "engines"} <= set(ledger.faults) | {"engines"}
+    assert {"rollout", "group", "sync", "train", "checkpoint"} <= set(ledger.faults)
     assert steps[-1].at_s > 1e6
 
 
