@@ -39,6 +39,8 @@ class _Run:
         self.alarms: list[dict[str, Any]] = []
         self.faults: Counter[tuple[str, str]] = Counter()
         self.examples: dict[tuple[str, str], str] = {}
+        held_out = (self.plan.get("evaluation") or {}).get("held_out", True)
+        self.evaluation_name = "Held-out evaluation" if held_out else "Evaluation, on tasks that are trained on"
         self.lives = 0
         self.checkpoint: int | None = None
         self.ended: dict[str, Any] | None = None
@@ -140,7 +142,7 @@ def _head(run: _Run) -> str:
         rise = evaluated[-1][1] - evaluated[0][1]
         kind = "good" if rise > 0 and len(evaluated) > 1 else ""
         tiles.append(
-            _tile(number(evaluated[-1][1]), f"held-out reward ({rise:+.3f} since step {evaluated[0][0]:g})", kind)
+            _tile(number(evaluated[-1][1]), f"evaluation's reward ({rise:+.3f} since step {evaluated[0][0]:g})", kind)
         )
     gap = run.series("train/logprob_gap").points
     gate = (((run.plan.get("watching") or {}).get("alarms")) or {}).get("gap", 0.03)
@@ -208,7 +210,7 @@ def _sections(run: _Run) -> list[str]:
             Chart("Reward by domain", each("domain/", "/reward")).html(),
             Chart("Reward by task family", each("family/", "/reward")).html(),
         ],
-        "Held-out evaluation": [
+        run.evaluation_name: [
             Chart("Reward", [run.evaluated("eval/reward/mean", "mean")], note="Band: 95 % over tasks.").html(),
             Chart("pass@k", [run.evaluated(n, f"pass@{n.rpartition('_')[2]}") for n in eval_passes], share=True).html(),
             Chart("Reward by domain", each("eval/domain/", "/reward", evaluated=True)).html(),
