@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--staleness", type=int, default=3, help="S of the asynchronous run (default 3)")
     parser.add_argument("--faults", action="store_true", help="with failing trials, stragglers and slow syncs")
-    parser.add_argument("--train-tokens-per-s", type=float, default=60_000.0)
+    parser.add_argument("--train-tokens-per-s", type=float, default=40_000.0)
     given = parser.parse_args()
 
     worse = Faults(trial=0.03, trial_hangs=0.001, straggler=0.02, sync_slow=0.05, sync=0.02)
