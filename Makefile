@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-oracle lint typecheck clean
+.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-oracle test-browser lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
@@ -59,6 +59,10 @@ test-docker: install
 
 test-opencode: install
 	$(BIN)/python -m pytest -m opencode
+
+# Reports in a headless Chromium, which must be installed (Debian: apt-get install chromium).
+test-browser: install
+	$(BIN)/python -m pytest -m browser
 
 # The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
 test-torch: .venv-torch/.installed
