@@ -87,7 +87,7 @@ class Rollout:
         started_s, finished_s: On the loop's clock.
         metrics: Raw additive counts (`turns`, `tool_calls`, `tool_errors`, `engine_wait_s`, ...).
         signals: Per name (`invalid_action`, ...), what sampled nodes of the trace did to earn turn-level rewards: node
-            index -> amount, unweighted (`envkit.backends.data.signals_of` gives those that a trace knows of).
+            index -> amount, unweighted (`envkit.trial.conduct` gives those that every trajectory knows of).
         folder: Where its files are, for people.
     """
 

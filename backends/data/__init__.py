@@ -3,7 +3,6 @@
 screen(group, config)      one finished group: does it train, and why not (the loop refills what it drops)
 prepare(groups, config)    the step's groups -> `Batch` for the trainer, metrics, and a report per group
 imitate(examples)          stored trajectories -> `Batch` for the supervised loss
-signals_of(trace)          what a trace says of single turns, for `Rollout.signals`
 pack(lengths, ...)         rows into micro-batches by token budget, balanced over ranks
 """
 
@@ -13,7 +12,6 @@ from envkit.backends.data.group import DropReason, Group, GroupReport, RolloutRe
 from envkit.backends.data.judge import screen
 from envkit.backends.data.packing import Packing, pack
 from envkit.backends.data.prepare import Prepared, prepare
-from envkit.backends.data.signals import signals_of
 from envkit.backends.data.supervised import Example, imitate
 
 __all__ = [
@@ -28,5 +26,4 @@ __all__ = [
     "pack",
     "prepare",
     "screen",
-    "signals_of",
 ]

@@ -26,7 +26,8 @@ class Conduct:
     """Attributes:
     counts: `turns`, `tool_calls`, `tool_errors`, `code_calls`, `invalid_actions` (calls that could not be read),
         `engine_wait_s`, `sampled_turn_tokens`.
-    signals: `tool_error` and `invalid_action`, per node of the token trace that made the call.
+    signals: Per node of the token trace: `invalid_action`, its calls that could not be parsed; `tool_error`, its
+        other calls whose answer was an error; `turn_length`, 1 where sampling was cut at its length limit.
     """
 
     counts: Mapping[str, float]
@@ -62,13 +63,17 @@ def _count(step: Mapping[str, Any], counts: dict[str, float], signals: dict[str,
     calls = step.get("tool_calls") or ()
     counts["tool_calls"] += len(calls)
     counts["code_calls"] += sum(bool(CODE_TOOLS.search(str(call.get("function_name", "")))) for call in calls)
-    invalid = sum("error" in (call.get("extra") or {}) for call in calls)
+    unparsed = [call.get("tool_call_id") for call in calls if "error" in (call.get("extra") or {})]
     results = (step.get("observation") or {}).get("results") or ()
-    errors = sum(bool((result.get("extra") or {}).get("is_error")) for result in results)
-    counts["invalid_actions"] += invalid
-    counts["tool_errors"] += errors
-    node = (step.get("extra") or {}).get("trace_node")
+    refused = [result for result in results if (result.get("extra") or {}).get("is_error")]
+    counts["invalid_actions"] += len(unparsed)
+    counts["tool_errors"] += len(refused)
+    extra = step.get("extra") or {}
+    node = extra.get("trace_node")
     if isinstance(node, int):
-        for name, amount in (("invalid_action", invalid), ("tool_error", errors)):
+        # an unparsable call is answered by an error, which is no second fault
+        failed = sum(result.get("source_call_id") not in unparsed for result in refused)
+        cut = extra.get("finish") == "length"
+        for name, amount in (("invalid_action", len(unparsed)), ("tool_error", failed), ("turn_length", int(cut))):
             if amount:
                 signals.setdefault(name, {})[node] = float(amount)

@@ -1,11 +1,11 @@
-"""Signals of single turns, read from a trace, up to the advantage of their tokens."""
+"""Signals of single turns, up to the advantage of their tokens."""
 
 from __future__ import annotations
 
 from envkit.backend import Rollout, RolloutRequest
 from envkit.backends.algorithms import AlgorithmConfig
 from envkit.backends.algorithms.config import TurnRewards
-from envkit.backends.data import Group, prepare, signals_of
+from envkit.backends.data import Group, prepare
 from envkit.messages import AssistantMessage, Message, ToolCall
 from envkit.tokens.export import export
 from envkit.tokens.trace import Trace
@@ -23,23 +23,18 @@ def traced(*turns: tuple[list[ToolCall], list[str], str]) -> Trace:
     return trace
 
 
-GOOD, OTHER = ToolCall.parse("a", "read", "{}"), ToolCall.parse("b", "read", "{}")
+GOOD = ToolCall.parse("a", "read", "{}")
 BROKEN = ToolCall.parse("c", "read", "{")
-
-
-def test_calls_that_fail_are_told_from_those_that_are_none() -> None:
-    trace = traced(([GOOD, OTHER], ["b"], "stop"), ([GOOD, BROKEN], ["c"], "stop"), ([], [], "length"))
-    assert signals_of(trace) == {"invalid_action": {3: 1.0}, "tool_error": {1: 1.0}, "turn_length": {5: 1.0}}
 
 
 def test_the_penalty_reaches_the_tokens_of_the_turn() -> None:
     config = AlgorithmConfig(turn_rewards=TurnRewards(weights={"invalid_action": -0.1}, baseline=False))
     rollouts = []
-    for attempt, trace in enumerate(
-        [traced(([GOOD], [], "stop"), ([BROKEN], ["c"], "stop")), traced(([GOOD], [], "stop"))]
-    ):
+    bad = traced(([GOOD], [], "stop"), ([BROKEN], ["c"], "stop"))
+    good = traced(([GOOD], [], "stop"))
+    for attempt, (trace, signals) in enumerate([(bad, {"invalid_action": {3: 1.0}}), (good, {})]):
         request = RolloutRequest("office/x", "g", attempt, seed=0, version=0, engine_urls=())
-        rollouts.append(Rollout(request, 1.0, samples=export(trace).samples, signals=signals_of(trace)))
+        rollouts.append(Rollout(request, 1.0, samples=export(trace).samples, signals=signals))
     done = prepare([Group("g", "office/x", tuple(rollouts))], config, step=1, ranks=1, tokens_per_micro_batch=99)
     found = {row.trial: row.advantages[row.mask].tolist() for row in done.batch.rows}
     assert found == {"g/0": [0, 0, -0.1, -0.1], "g/1": [0, 0]}

@@ -115,15 +115,19 @@ def test_damaged_samples_are_told_and_never_half_read(tmp_path: Path) -> None:
 
 
 def test_conduct_counts_calls_errors_code_and_who_made_them() -> None:
-    def step(node: int, name: str, *, error: bool = False, broken: bool = False, waited: float = 0.0) -> dict[str, Any]:
-        call = {"function_name": name, "arguments": {}, "extra": {"error": "not JSON"} if broken else None}
-        result = {"content": "x", "extra": {"is_error": True} if error else None}
+    def step(
+        node: int, name: str, *, error: bool = False, broken: bool = False, waited: float = 0.0, cut: bool = False
+    ) -> dict[str, Any]:
+        id = f"call-{node}"
+        wrong = {"error": "not JSON"} if broken else None
+        call = {"tool_call_id": id, "function_name": name, "arguments": {}, "extra": wrong}
+        result = {"source_call_id": id, "content": "x", "extra": {"is_error": True} if error else None}
         return {
             "source": "agent",
             "tool_calls": [call],
             "observation": {"results": [result]},
             "metrics": {"completion_tokens": 10, "extra": {"waited_s": waited}},
-            "extra": {"trace_node": node},
+            "extra": {"trace_node": node} | ({"finish": "length"} if cut else {}),
         }
 
     told = conduct(
@@ -131,7 +135,7 @@ def test_conduct_counts_calls_errors_code_and_who_made_them() -> None:
             "steps": [
                 {"source": "user", "message": "hello"},
                 step(1, "bash"),
-                step(3, "read", error=True, waited=0.5),
+                step(3, "read", error=True, waited=0.5, cut=True),
                 step(5, "code_exec", error=True, broken=True),
             ],
             "subagent_trajectories": [{"steps": [{"source": "agent", "message": "hi"}]}],
@@ -146,7 +150,7 @@ def test_conduct_counts_calls_errors_code_and_who_made_them() -> None:
         "invalid_actions": 1,
         "tool_errors": 2,
     }
-    assert told.signals == {"tool_error": {3: 1.0, 5: 1.0}, "invalid_action": {5: 1.0}}
+    assert told.signals == {"tool_error": {3: 1.0}, "turn_length": {3: 1.0}, "invalid_action": {5: 1.0}}
     assert conduct({}).counts == {}
 
 
