@@ -215,6 +215,9 @@ class Plan(_Strict):
 
     backend: str = "torch"
     """The trainer: a registered name of the entry points `envkit.backends`."""
+    storage: str | None = None
+    """Where checkpoints and the experience buffer become durable: `s3://bucket/prefix` or a folder; by default the
+    run's own folder."""
     tasks: TasksPlan
     harness: HarnessPlan = HarnessPlan()
     sandbox: SandboxPlan = SandboxPlan()
@@ -231,6 +234,11 @@ class Plan(_Strict):
     def _consistent(self) -> Plan:
         if self.loop.evaluation is not None:
             raise ValueError("[loop.evaluation] has no place in a plan; all about evaluations is in [evaluation]")
+        if self.algorithm.needs_values:
+            raise ValueError(
+                "algorithm.advantage = 'gae' needs a critic's values, which no trainer here has; choose grpo, rloo, "
+                "maxrl or reinforce++"
+            )
         return self
 
     @property

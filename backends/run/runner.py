@@ -18,7 +18,7 @@ from typing import Any
 
 from envkit.backend import Run, Trials
 from envkit.backends.data import Group, Prepared, prepare, screen
-from envkit.backends.loop import Loop, Observer
+from envkit.backends.loop import Loop, Observer, storage_of
 from envkit.backends.run.backend import Assemble, Parts
 from envkit.backends.run.evaluate import Evaluator
 from envkit.backends.run.live import display_of
@@ -68,6 +68,7 @@ async def run_parts(
         loop = Loop(
             plan.loop_config,
             folder=folder,
+            storage=storage_of(plan.storage, folder),
             trials=trials,
             engines=parts.engines,
             trainer=parts.trainer,

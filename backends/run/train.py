@@ -11,6 +11,7 @@ from typing import Any
 
 from envkit import plugins
 from envkit.backend import Run, Trials
+from envkit.backends.loop.clock import run_real
 from envkit.backends.run.derive import Derived, derive
 from envkit.backends.run.folder import claim, plan_toml
 from envkit.backends.run.plan import Plan, make_plan, read_table, tasks_of
@@ -75,7 +76,7 @@ def train(plan: Plan, folder: Path) -> Run:
     lock.acquire()
     try:
         claim(folder, plan)
-        return asyncio.run(_train(plan, folder, lock.descriptor))
+        return run_real(_train(plan, folder, lock.descriptor))
     finally:
         lock.release()
 

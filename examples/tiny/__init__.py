@@ -1,1 +1,1 @@
-"""A policy small enough to learn on two CPU cores: demonstrations, vocabulary, warm start, weights (docs/tiny-policy.md)."""
+"""A policy small enough to learn on two CPU cores: demonstrations, vocabulary, warm start, weights."""

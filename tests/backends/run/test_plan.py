@@ -76,6 +76,11 @@ def test_a_mistake_is_named_with_the_place_and_the_nearest_key(path: Path, sets:
         read_plan(path, sets).trial_settings()
 
 
+def test_an_advantage_without_its_critic_is_refused(path: Path) -> None:
+    with pytest.raises(UserError, match="critic"):
+        read_plan(path, ["algorithm.advantage.name=gae"])
+
+
 def test_sets_are_laid_over_the_file(path: Path) -> None:
     plan = read_plan(
         path,
