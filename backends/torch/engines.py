@@ -278,7 +278,7 @@ class TorchEngines(HttpEngines):
         self._first_weights = weights
         self._logs = logs or self._folder
         self._replicas = [_Replica(number) for number in range(config.replicas)]
-        self._closing = False
+        self._closing = asyncio.Event()
 
     async def __aenter__(self) -> TorchEngines:
         await self.start(Deadline.after(self._config.start_timeout_s, "the start of the engines"))
@@ -340,17 +340,17 @@ class TorchEngines(HttpEngines):
     async def _keep(self, replica: _Replica) -> None:
         """Watches a replica and starts it again, on the same port, as often as the configuration allows."""
         pause_s = 0.5
-        while not self._closing:
+        while not self._closing.is_set():
             assert replica.process is not None
             up_s = time.monotonic()
             await self._until_broken(replica)
-            if self._closing:
+            if self._closing.is_set():
                 return
             self._down.add(replica.url)
             await self._end(replica.process)
             if time.monotonic() - up_s > 60.0:
                 pause_s = 0.5
-            while replica.restarts < self._config.restarts and not self._closing:
+            while replica.restarts < self._config.restarts and not self._closing.is_set():
                 replica.restarts += 1
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 30.0)
@@ -441,7 +441,7 @@ class TorchEngines(HttpEngines):
 
     async def close(self) -> None:
         """Ends every process. Idempotent."""
-        self._closing = True
+        self._closing.set()
         keepers = [replica.keeper for replica in self._replicas if replica.keeper is not None]
         for keeper in keepers:
             keeper.cancel()

@@ -19,7 +19,7 @@ from envkit.failure import UserError, did_you_mean
 __all__ = ["LoraLinear", "attach", "merged"]
 
 
-class LoraLinear(torch.nn.Module):
+class LoraLinear(torch.nn.Module):  # type: ignore[misc]
     """A frozen linear layer with an adapter. `a` [rank, in], `b` [out, rank], both float32."""
 
     def __init__(self, inner: torch.nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:

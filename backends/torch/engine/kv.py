@@ -33,7 +33,8 @@ def free_tokens(model: Any, config: Any) -> int:
         free = int(torch.cuda.mem_get_info(weights.device)[0])
     else:
         free = _free_bytes()
-    return max(_GROW * 2, free // 4 // token_bytes)
+    tokens: int = free // 4 // token_bytes
+    return max(_GROW * 2, tokens)
 
 
 def _free_bytes() -> int:

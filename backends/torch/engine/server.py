@@ -287,7 +287,8 @@ class EngineServer:
         return _wire(answer, client_id, self._name, len(prompt))
 
     async def _unless_hung_up(self, future: asyncio.Future[Done], own: str, asked: Asked) -> Done:
-        await asyncio.wait({future, asked.gone}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {future, asked.gone}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not future.done():
             await self._do(lambda: self._loop.abort({own}))
             raise ConnectionResetError("the client hung up")
