@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-oracle test-browser lint typecheck clean
+.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
 	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
+	@echo "make test-megatron  models in real megatron-core, on the CPU, in .venv-megatron"
 	@echo "make test-oracle  the algorithms against SkyRL's, in .venv-oracle"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
@@ -73,6 +74,16 @@ test-vllm: .venv-torch/.installed
 	.venv-torch/bin/python -m envkit.backends.vllm
 	.venv-torch/bin/python -m pytest -m vllm
 
+# Real megatron-core on the CPU, a process per rank. 0.16 is the last that takes Python 3.11.
+test-megatron: .venv-megatron/.installed
+	.venv-megatron/bin/python -m pytest -m megatron tests/backends/megatron
+
+.venv-megatron/.installed: $(VENV)/.installed
+	@test -x .venv-megatron/bin/python || $(PYTHON) -m venv .venv-megatron
+	.venv-megatron/bin/python -m pip install torch==2.13.0 megatron-core==0.16.1
+	.venv-megatron/bin/python -m pip install -e '.[megatron,dev]'
+	@touch $@
+
 .venv-torch/.installed: $(VENV)/.installed
 	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install torch==2.13.0
@@ -104,4 +115,4 @@ typecheck: install
 	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
 
 clean:
-	rm -rf $(VENV) .venv-torch .venv-oracle build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .venv-torch .venv-megatron .venv-oracle build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs

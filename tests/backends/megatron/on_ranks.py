@@ -1,0 +1,124 @@
+"""What tests have ranks do, and the process of a rank that does it (see `conftest.ranks`)."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+from megatron.core import parallel_state
+
+from envkit.backends.megatron import Layout, cpu_compat
+from envkit.backends.megatron.factory import build, initialize, packed_sequences
+from envkit.backends.megatron.files import write
+from envkit.backends.megatron.logprobs import policy_logprobs, vocabulary_logprobs
+from envkit.backends.megatron.shape import shape_of
+from envkit.backends.megatron.weights import export, load
+from envkit.failure import EnvkitError
+
+
+def round_trip(layout: Layout, folder: Path, out: Path, shard_bytes: int) -> int:
+    """Reads a folder, writes another; how many bytes of parameters this rank held."""
+    shape = shape_of(folder)
+    chunks = build(shape, layout)
+    load(chunks, shape, folder)
+    write(export(chunks, shape), out, like=folder, shard_bytes=shard_bytes)
+    return sum(p.numel() * p.element_size() for chunk in chunks for p in chunk.parameters())
+
+
+def write_nowhere(layout: Layout, folder: Path, out: Path) -> str:
+    """What a rank is told where another can't write."""
+    shape = shape_of(folder)
+    chunks = build(shape, layout)
+    load(chunks, shape, folder)
+    if torch.distributed.get_rank() == 1:
+        import envkit.backends.megatron.files as files
+
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        kept, files.save_file = files.save_file, full
+    try:
+        write(export(chunks, shape), out, like=folder)
+    except EnvkitError as error:
+        return f"{error.kind}: {error}"
+    finally:
+        if torch.distributed.get_rank() == 1:
+            files.save_file = kept
+    return "written"
+
+
+def logprobs_and_gradients(
+    layout: Layout, folder: Path, rows: list[list[int]], mask: torch.Tensor, weights: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+    """Of packed rows, padded to what the layout needs; gradients under their Hugging Face names."""
+    shape = shape_of(folder)
+    (model,) = build(shape, layout)
+    load([model], shape, folder)
+    ids = torch.tensor([i for row in rows for i in row])
+    pad = -len(ids) % layout.multiple
+    lengths = [len(row) for row in rows] + ([pad] if pad else [])
+    starts = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+    padded = torch.cat([ids, ids.new_zeros(pad)])
+    positions = torch.cat([torch.arange(n) for n in lengths])
+    with cpu_compat.on_device():
+        hidden = model(padded[None], positions[None], None, packed_seq_params=packed_sequences(starts))
+        logprobs, entropies = policy_logprobs(
+            model, hidden, ids, mask, vocab=shape.vocab, temperature=temperature, chunk=16
+        )
+        (weights * (logprobs + 0.1 * entropies)).sum().backward()
+        _sum_shared(model, layout)
+        gradients = dict(export([model], shape, of=lambda p: p.grad.detach()))
+    return logprobs.detach(), entropies.detach(), gradients
+
+
+def _sum_shared(model: Any, layout: Layout) -> None:
+    """What megatron-core's finalisation does before an optimiser step: norms that saw part of the sequence, or some of
+    the heads, have part of their gradient."""
+    if layout.tensor == 1:
+        return
+    for name, p in model.named_parameters():
+        if getattr(p, "sequence_parallel", False) or "q_layernorm" in name or "k_layernorm" in name:
+            torch.distributed.all_reduce(p.grad)
+
+
+def vocabulary(layout: Layout, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> dict[str, Any]:
+    """Logprobs over a head that is cut, and the gradients put together again."""
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    vocab = len(weight)
+    each = -(-vocab // ranks)
+    padded = torch.cat([weight, weight.new_full((each * ranks - vocab, weight.shape[1]), 7.0)])
+    part = padded[rank * each : (rank + 1) * each].clone().requires_grad_()
+    hidden = hidden.clone().requires_grad_()
+    logprobs, entropies = vocabulary_logprobs(hidden, part, targets, vocab=vocab, temperature=0.7, chunk=4)
+    (logprobs.sum() + entropies.square().sum()).backward()
+    torch.distributed.all_reduce(hidden.grad)
+    return {"logprobs": logprobs.detach(), "entropies": entropies.detach(), "hidden": hidden.grad, "weight": part.grad}
+
+
+def main(pipe: Connection) -> None:
+    """Does what comes through the pipe, until it closes."""
+    torch.set_num_threads(1)
+    while True:
+        try:
+            rank, world, layout, meeting, function, arguments = pickle.loads(pipe.recv_bytes())
+        except EOFError:
+            return
+        try:
+            initialize(Layout(**layout), rank=rank, world=world, init_method=meeting, timeout_s=120)
+            try:
+                answer = (True, globals()[function](Layout(**layout), **arguments))
+            finally:
+                parallel_state.destroy_model_parallel()
+                torch.distributed.destroy_process_group()
+        except Exception:  # noqa: BLE001 - shown by the test that asked
+            answer = (False, traceback.format_exc())
+        pipe.send_bytes(pickle.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(Connection(int(sys.argv[1])))
