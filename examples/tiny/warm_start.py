@@ -34,7 +34,7 @@ from envkit.backends.torch.saving import write_tensors
 from envkit.backends.torch.trainer import TorchTrainer
 from envkit.deadline import Deadline
 from envkit.tasks.office import OfficePack
-from envkit.tokens.render import load_renderer, template_tools
+from envkit.tokens.render import load_renderer, load_tokenizer, template_tools
 from examples.tiny import vocabulary
 from examples.tiny.demonstrations import DEMONSTRATIONS, take
 from examples.tiny.recording import Seen, record, stream
@@ -104,12 +104,17 @@ async def main(options: argparse.Namespace) -> None:
     began_s, cpu_s = time.monotonic(), time.process_time()
     seen = await record()
     print(f"recorded {len(seen)} demonstrations in {time.monotonic() - began_s:.1f} s", flush=True)
-    tokenizer = vocabulary.build(texts(seen), options.vocabulary)
     work = options.out.with_name(f".{options.out.name}.start")
     shutil.rmtree(work, ignore_errors=True)
-    model = new_model(tokenizer, options.seed)
-    model.save_pretrained(work)
-    tokenizer.save_pretrained(work)
+    if options.start is None:
+        tokenizer = vocabulary.build(texts(seen), options.vocabulary)
+        model = new_model(tokenizer, options.seed)
+        model.save_pretrained(work)
+        tokenizer.save_pretrained(work)
+    else:
+        tokenizer = load_tokenizer(str(options.start))
+        model = Qwen3ForCausalLM.from_pretrained(options.start)
+        shutil.copytree(options.start, work)
     print(f"{model.num_parameters():,} parameters, {len(tokenizer)} tokens", flush=True)
     optimizer = OptimizerConfig(
         lr=options.lr,
@@ -137,8 +142,9 @@ async def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the model folder to write; replaced if it is there")
+    parser.add_argument("--start", type=Path, help="go on from this policy instead of from nothing")
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=4, help="demonstrations of each task in a step")
+    parser.add_argument("--rows", type=int, default=2, help="demonstrations of each task in a step")
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--vocabulary", type=int, default=2048)
     parser.add_argument("--seed", type=int, default=0)
