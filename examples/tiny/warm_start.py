@@ -1,6 +1,7 @@
 """Makes the tiny policy from nothing: vocabulary, recording, imitation. The weights shipped beside it came from here.
 
-    python -m examples.tiny.warm_start --out examples/tiny/policy
+    python -m examples.tiny.warm_start --out first --steps 160
+    python -m examples.tiny.warm_start --out examples/tiny/policy --start first --steps 75 --lr 2e-3 --seed 1
 
 1. Every demonstration is played once in the real environment, to record what a policy is shown on the way.
 2. A byte-level BPE is trained on those texts, on the pack's instructions and on the demonstrations.
