@@ -7,6 +7,8 @@
     weights         Hugging Face tensors in and out, streamed, each rank its own part
     files           a Hugging Face folder, written by many ranks
     logprobs        of sampled tokens, from hidden states and a head that is cut over the vocabulary
+    placing         where the tokens of a micro-batch go, on this rank
+    rank            one rank of the trainer: a step over its share of a batch
     cpu_compat      what megatron-core needs where there is no GPU; the only module that knows about that
 
 Importing this package imports neither torch nor megatron-core.

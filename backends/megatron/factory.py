@@ -14,6 +14,12 @@ from megatron.core import parallel_state
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.packed_seq_params import PackedSeqParams
+from megatron.core.tensor_parallel.layers import (
+    ColumnParallelLinear,
+    RowParallelLinear,
+    VocabParallelEmbedding,
+    set_tensor_model_parallel_attributes,
+)
 from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 from megatron.core.transformer.moe import moe_utils
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
@@ -89,8 +95,6 @@ def check(shape: Shape, layout: Layout) -> None:
         wrong.append(f"kv_heads ({shape.kv_heads}) and tensor ({layout.tensor}): neither divides the other")
     if experts is None and layout.expert > 1:
         wrong.append(f"expert is {layout.expert}, but a {shape.architecture} has no experts")
-    if layout.context > 1:
-        wrong.append("context is above 1, which needs Transformer Engine's attention or one of our own: not here yet")
     if wrong:
         raise UserError(f"this layout does not fit the model: {'; '.join(wrong)}")
 
@@ -141,6 +145,7 @@ def build(shape: Shape, layout: Layout, *, dtype: torch.dtype = torch.float32) -
                 rotary_base=shape.rope_theta,
                 vp_stage=stage,
             )
+            _mark(chunk)
             chunks.append(chunk.to(cpu_compat.device()))
     return chunks
 
@@ -186,7 +191,8 @@ def transformer_config(shape: Shape, layout: Layout, *, dtype: torch.dtype) -> T
         pipeline_dtype=dtype,
         bf16=dtype is torch.bfloat16,
         perform_initialization=False,
-        variable_seq_lengths=layout.pipeline > 1,
+        calculate_per_token_loss=True,  # gradients are summed over ranks, not averaged
+        variable_seq_lengths=layout.pipeline > 1 and layout.virtual_stages == 1,
         moe_token_dispatcher_type="alltoall",
         **mixture,
         **cpu_compat.transformer_settings(),
@@ -215,3 +221,13 @@ def _layers(shape: Shape, config: TransformerConfig, stage: int | None) -> Trans
         attention.core_attention = Attention
         specs.append(spec)
     return TransformerBlockSubmodules(layer_specs=specs, layer_norm=Norm)
+
+
+def _mark(chunk: Decoder) -> None:
+    """Says of parameters that tensor ranks hold different parts of them. megatron-core does so as it initialises them;
+    a gradient's norm would else count the first rank's part alone."""
+    dims = {ColumnParallelLinear: 0, RowParallelLinear: 1, VocabParallelEmbedding: 0}
+    for module in chunk.modules():
+        weight = getattr(module, "weight", None)
+        if type(module) in dims and weight is not None and not hasattr(weight, "tensor_model_parallel"):
+            set_tensor_model_parallel_attributes(weight, True, dims[type(module)], 1)

@@ -15,6 +15,7 @@ from megatron.core import parallel_state
 from megatron.core.tensor_parallel.mappings import (
     copy_to_tensor_model_parallel_region,
     gather_from_sequence_parallel_region,
+    reduce_from_tensor_model_parallel_region,
 )
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -31,6 +32,7 @@ def policy_logprobs(
     mask: Tensor,
     *,
     vocab: int,
+    where: Tensor | None = None,
     temperature: float = 1.0,
     chunk: int = 1024,
 ) -> tuple[Tensor, Tensor]:
@@ -38,25 +40,38 @@ def policy_logprobs(
 
     Args:
         model: The last stage's part.
-        hidden: [S, 1, H], what it gave: of all positions, or of this rank's where ranks share the sequence.
-        ids: [T], T <= S; token t is predicted by the hidden state of t - 1. What is behind T is padding.
+        hidden: [S, 1, H], what it gave: of all slots, or of this rank's where tensor ranks share the sequence.
+        ids: [T]; token t is predicted by the hidden state of t - 1.
         mask: [T] bool; False for the first token of every row.
         vocab: Entries of the vocabulary, without its padding.
+        where: [S], each slot's token (`placing.Placed.where`), -1 for padding; None where slot t is token t, and what
+            is behind T is padding. Where context ranks share rows, each gives the logprobs of its own slots, and they
+            are put together.
 
     Returns:
-        Logprobs [T] and entropies [T], in nats, at least float32; 0.0 outside the mask. The same on all tensor ranks.
+        Logprobs [T] and entropies [T], in nats, at least float32; 0.0 outside the mask. The same on all tensor
+        and context ranks.
     """
     if model.config.sequence_parallel:
         hidden = gather_from_sequence_parallel_region(hidden, tensor_parallel_output_grad=True)
     else:
         hidden = copy_to_tensor_model_parallel_region(hidden)
-    positions = torch.nonzero(mask)[:, 0]
-    if len(positions) and int(positions[0]) == 0:
+    if bool(mask[:1].any()):
         raise ValueError("expected mask[0] to be False, for nothing predicts a row's first token; found True")
+    if where is None:
+        where = torch.arange(len(ids), device=ids.device)
+    following = where + 1
+    inside = (where >= 0) & (following < len(ids))
+    slots = torch.nonzero(inside & mask[following.clamp(0, max(len(ids) - 1, 0))] if len(ids) else inside)[:, 0]
+    tokens = following[slots]
     found = vocabulary_logprobs(
-        hidden[:, 0][positions - 1], model.head, ids[positions], vocab=vocab, temperature=temperature, chunk=chunk
+        hidden[:, 0][slots], model.head, ids[tokens], vocab=vocab, temperature=temperature, chunk=chunk
     )
-    logprobs, entropies = (v.new_zeros(len(ids)).index_put((positions,), v) for v in found)
+    spread = torch.stack([v.new_zeros(len(ids)).index_put((tokens,), v) for v in found])
+    if model.config.context_parallel_size > 1:
+        # each rank goes on with all of them, and its gradient is that of its own
+        spread = reduce_from_tensor_model_parallel_region(spread, parallel_state.get_context_parallel_group())
+    logprobs, entropies = spread
     return logprobs, entropies
 
 

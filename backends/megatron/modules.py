@@ -1,8 +1,9 @@
 """Two modules that are plugged into megatron-core's layer specs, for builds without Transformer Engine.
 
 `Norm` is an RMS norm that may be cut along the sequence (the stock one refuses). `Attention` is torch's scaled dot
-product attention: it takes padded batches and packed sequences (`thd`), where the stock one takes only the former, and
-never holds a matrix of positions by positions where torch has a fused kernel. Both are exact, not approximations.
+product attention: it takes padded batches and packed sequences (`thd`), also shared between context ranks, where the
+stock one takes only the first, and never holds a matrix of positions by positions where torch has a fused kernel. Both
+are exact, not approximations.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from typing import Any
 
 import torch
+from megatron.core.tensor_parallel.mappings import gather_from_sequence_parallel_region
 from torch import Tensor
 
 __all__ = ["Attention", "Norm"]
@@ -44,6 +46,7 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
                 "expected self-attention without dropout, found "
                 f"{attention_type} attention with dropout {config.attention_dropout}"
             )
+        self.group = pg_collection.cp if config.context_parallel_size > 1 else None
         self.scale = 1 / math.sqrt(config.kv_channels) if softmax_scale is None else softmax_scale
 
     def forward(
@@ -63,6 +66,10 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
         """
         if attention_mask is not None or attention_bias is not None:
             raise ValueError("expected causal attention without a mask or bias of its own, found one")
+        if self.group is not None:
+            if packed_seq_params is None:
+                raise ValueError("expected packed sequences where ranks share them, found a padded batch")
+            return self._shared(query, key, value, packed_seq_params.cu_seqlens_q)
         if packed_seq_params is None:
             q, k, v = (t.permute(1, 2, 0, 3) for t in (query, key, value))
             return self._causal(q, k, v).permute(2, 0, 1, 3).flatten(2)
@@ -73,9 +80,38 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
         out = [self._causal(*(t.transpose(0, 1)[None] for t in piece))[0].transpose(0, 1) for piece in pieces]
         return torch.cat(out).flatten(1)
 
+    def _shared(self, query: Tensor, key: Tensor, value: Tensor, starts: Tensor) -> Tensor:
+        """This rank's two pieces of every row (see `placing`) against the keys and values of all ranks."""
+        rank, ranks = torch.distributed.get_rank(self.group), torch.distributed.get_world_size(self.group)
+        each = ((starts[1:] - starts[:-1]) // (2 * ranks)).tolist()
+        sizes = [size for size in each for _ in range(2)]
+        queries = query.split(sizes)
+        # keys and values in one collective; what comes back in the backward pass is summed over ranks
+        both = gather_from_sequence_parallel_region(
+            torch.cat([key, value], dim=1), tensor_parallel_output_grad=True, group=self.group
+        ).split(sizes * ranks)
+        out = []
+        for row in range(len(each)):
+            # [rank][front, back] -> in order: fronts by rank, then backs the other way round
+            held = [both[2 * (r * len(each) + row) :][:2] for r in range(ranks)]
+            ordered = [front for front, _ in held] + [back for _, back in reversed(held)]
+            for piece, place in ((0, rank), (1, 2 * ranks - 1 - rank)):
+                seen = torch.cat(ordered[: place + 1]).transpose(0, 1)[None]
+                keys, values = seen.split([key.shape[1], value.shape[1]], dim=1)
+                out.append(
+                    self._causal(queries[2 * row + piece].transpose(0, 1)[None], keys, values)[0].transpose(0, 1)
+                )
+        return torch.cat(out).flatten(1)
+
     def _causal(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """[b, heads, n, d]; there may be fewer heads of keys and values."""
+        """[b, heads, n, d]; there may be fewer heads of keys and values. Queries are the last positions of the keys."""
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=self.scale)
+        before = key.shape[2] - query.shape[2]
+        mask = None
+        if before:
+            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril(before)
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None, scale=self.scale
+        )

@@ -12,12 +12,16 @@ from typing import Any
 import torch
 from megatron.core import parallel_state
 
+from envkit.backend import Batch
+from envkit.backends.algorithms import AlgorithmConfig
 from envkit.backends.megatron import Layout, cpu_compat
 from envkit.backends.megatron.factory import build, initialize, packed_sequences
 from envkit.backends.megatron.files import write
 from envkit.backends.megatron.logprobs import policy_logprobs, vocabulary_logprobs
+from envkit.backends.megatron.rank import TrainerRank
 from envkit.backends.megatron.shape import shape_of
 from envkit.backends.megatron.weights import export, load
+from envkit.backends.torch.config import OptimizerConfig
 from envkit.failure import EnvkitError
 
 
@@ -98,6 +102,35 @@ def vocabulary(layout: Layout, hidden: torch.Tensor, weight: torch.Tensor, targe
     (logprobs.sum() + entropies.square().sum()).backward()
     torch.distributed.all_reduce(hidden.grad)
     return {"logprobs": logprobs.detach(), "entropies": entropies.detach(), "hidden": hidden.grad, "weight": part.grad}
+
+
+def train(
+    layout: Layout, folder: Path, batches: list[Batch], distributed: bool, grad_clip: float = 1.0
+) -> tuple[list[dict[str, float]], Any]:
+    """Optimiser steps, one after the other: what each said, and this rank's weights afterwards."""
+    rank = TrainerRank(
+        folder,
+        layout,
+        AlgorithmConfig(),
+        OptimizerConfig(lr=1e-3, grad_clip=grad_clip, warmup_steps=2),
+        distributed_optimizer=distributed,
+        logprob_chunk=16,
+    )
+    said = [rank.step(batch, temperature=0.8) for batch in batches]
+    assert rank.version == batches[-1].step
+    return said, {name: tensor.clone() for name, tensor in rank.export()}
+
+
+def train_on_infinity(layout: Layout, folder: Path, batch: Batch) -> tuple[str, bool]:
+    """What is said where a gradient is not finite, and whether the weights are still those of the folder."""
+    rank = TrainerRank(folder, layout, AlgorithmConfig(), OptimizerConfig(lr=1e-3))
+    before = {name: tensor.clone() for name, tensor in rank.export()}
+    try:
+        rank.step(batch, temperature=0.8)
+    except EnvkitError as error:
+        after = dict(rank.export())
+        return str(error), rank.version == 0 and all(torch.equal(after[n], t) for n, t in before.items())
+    return "trained", False
 
 
 def main(pipe: Connection) -> None:

@@ -208,9 +208,8 @@ def test_no_folder_is_no_model(tmp_path: Path) -> None:
         ("untied", {"pipeline": 3}, r"pipeline x virtual_stages \(3\) does not divide layers \(4\)"),
         ("untied", {"expert": 2}, "has no experts"),
         ("experts", {"expert": 3}, r"expert \(3\) does not divide experts \(4\)"),
-        ("untied", {"context": 2}, "context"),
     ],
-    ids=["tensor", "pipeline", "no-experts", "experts", "context"],
+    ids=["tensor", "pipeline", "no-experts", "experts"],
 )
 def test_layouts_that_do_not_fit_are_refused(
     folders: dict[str, Path], kind: str, layout: dict[str, Any], said: str

@@ -1,0 +1,218 @@
+"""One rank of the trainer: its part of the model, its part of the optimiser, and a step over its share of a batch.
+
+The loss of a step is the plain sum over every row of the batch, however it is cut into micro-batches and dealt to
+ranks: gradients are summed over data-parallel and context ranks, never averaged, and the losses are those of
+`envkit.backends.algorithms`, the same as the torch trainer's. Every rank goes through the same collectives whatever
+the rows are: micro-batches are equally many, an empty one goes through the model too. A step whose loss or gradient is
+not finite fails on all ranks alike, before a weight is changed.
+
+Calls are made on all ranks together, in the same order, each in the thread that made the object.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from megatron.core import parallel_state
+from megatron.core.distributed import (
+    DistributedDataParallel,
+    DistributedDataParallelConfig,
+    finalize_model_grads,
+)
+from megatron.core.optimizer import OptimizerConfig as MegatronOptimizerConfig
+from megatron.core.optimizer import get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from torch import Tensor
+
+from envkit.backend import Batch, MicroBatch, StepMetrics
+from envkit.backends.algorithms import AlgorithmConfig, Packed, step_loss
+from envkit.backends.megatron import cpu_compat, weights
+from envkit.backends.megatron.factory import build, packed_sequences
+from envkit.backends.megatron.layout import Layout
+from envkit.backends.megatron.logprobs import policy_logprobs
+from envkit.backends.megatron.placing import Placed, place, slots
+from envkit.backends.megatron.shape import shape_of
+from envkit.backends.torch.config import OptimizerConfig
+from envkit.backends.torch.optimizer import learning_rate
+from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
+
+__all__ = ["TrainerRank"]
+
+
+class TrainerRank:
+    """This rank's part of the trainer; `factory.initialize` has been called with the same layout.
+
+    Args:
+        model: A Hugging Face model folder.
+        distributed_optimizer: Moments and the weights' wide copies are cut over data-parallel ranks.
+        logprob_chunk: Positions whose softmax over the vocabulary is in memory at a time.
+
+    Raises:
+        UserError: The folder or the layout does not fit; the algorithm needs a reference policy, which is not built.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        layout: Layout,
+        algorithm: AlgorithmConfig,
+        optimizer: OptimizerConfig,
+        *,
+        distributed_optimizer: bool = True,
+        logprob_chunk: int = 2048,
+    ) -> None:
+        if algorithm.needs_reference:
+            raise UserError("the Megatron trainer holds no reference policy; train without a KL term, or with torch")
+        self.layout, self.algorithm, self.optimizer = layout, algorithm, optimizer
+        self.version = 0
+        self.shape = shape_of(model)
+        self._chunk = logprob_chunk
+        parts = build(self.shape, layout)
+        weights.load(parts, self.shape, model)
+        self._config = parts[0].config
+        self._config.finalize_model_grads_func = _summed
+        wrapping = DistributedDataParallelConfig(
+            grad_reduce_in_fp32=True, use_distributed_optimizer=distributed_optimizer
+        )
+        with cpu_compat.on_device():
+            self.chunks = [
+                # the first part of the model is the last to have its gradients
+                DistributedDataParallel(self._config, wrapping, part, disable_bucketing=n > 0)
+                for n, part in enumerate(parts)
+            ]
+            self._optimizer = get_megatron_optimizer(
+                MegatronOptimizerConfig(
+                    optimizer="adam",
+                    lr=optimizer.lr,
+                    weight_decay=optimizer.weight_decay,
+                    adam_beta1=optimizer.betas[0],
+                    adam_beta2=optimizer.betas[1],
+                    adam_eps=optimizer.eps,
+                    # 0 would leave the norm unmeasured
+                    clip_grad=optimizer.grad_clip or math.inf,
+                    use_distributed_optimizer=distributed_optimizer,
+                ),
+                self.chunks,
+            )
+
+    def step(self, batch: Batch, *, temperature: float) -> StepMetrics:
+        """One optimiser step; see `envkit.backend.Trainer.train_step` for what it returns, the same on all ranks.
+
+        Raises:
+            EnvkitError: The batch is dealt to other ranks than there are; loss or gradient is not finite. Nothing has
+                changed then.
+        """
+        ranks = parallel_state.get_data_parallel_world_size()
+        counts = {len(micros) for micros in batch.ranks}
+        if len(batch.ranks) != ranks or len(counts) != 1 or temperature <= 0:
+            raise EnvkitError(
+                f"expected a batch for {ranks} data-parallel ranks, as many micro-batches on each, and a temperature "
+                f"above 0; found {len(batch.ranks)} ranks with {sorted(counts)} micro-batches, and {temperature}",
+                boundary=Boundary.ENVKIT,
+            )
+        began_s = time.perf_counter()
+        micros = list(batch.ranks[parallel_state.get_data_parallel_rank()])
+        # an interleaved pipeline takes whole rounds of its stages; a step without micro-batches is one that is empty
+        whole = self.layout.pipeline if self.layout.virtual_stages > 1 else 1
+        micros += [MicroBatch(())] * (-len(micros) % whole or (0 if micros else whole))
+        with cpu_compat.on_device():
+            sums = self._gradients(micros, temperature)
+            self._optimizer.prepare_grads()
+            norm = float(self._optimizer.get_grad_norm())
+            if not math.isfinite(norm) or not math.isfinite(sums.get("loss", 0.0)):
+                raise EnvkitError(
+                    f"step {batch.step}: loss {sums.get('loss')} and gradient norm {norm} must be finite; the weights "
+                    "are those of before",
+                    kind=FailureKind.UNKNOWN,
+                    boundary=Boundary.ENVKIT,
+                )
+            rate = learning_rate(self.optimizer, batch.step)
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            self._optimizer.step()
+        self.version = batch.step
+        trained = sums.get("trained_tokens", 0.0)
+        return {
+            "loss": 0.0,
+            "trained_tokens": 0.0,
+            **sums,
+            "masked_share": sums.get("masked_tokens", 0.0) / trained if trained else 0.0,
+            "tokens": float(sum(len(row) for row in batch.rows)),
+            "grad_norm": norm,
+            "lr": rate,
+            "step_s": time.perf_counter() - began_s,
+        }
+
+    def export(self) -> Iterator[tuple[str, Tensor]]:
+        """This rank's weights under their Hugging Face names (`weights.export`)."""
+        return weights.export(self.chunks, self.shape)
+
+    def _gradients(self, micros: list[MicroBatch], temperature: float) -> dict[str, float]:
+        """Forward and backward of all micro-batches; the sums of all ranks."""
+        for chunk in self.chunks:
+            chunk.zero_grad_buffer()
+        self._optimizer.zero_grad()
+        packs = [Packed.of(micro, cpu_compat.device()) for micro in micros]
+        streams = [iter(packs) for _ in self.chunks]
+        # Stages of an interleaved pipeline can't tell each other lengths over gloo: neighbours on both sides may be
+        # one and the same rank, and messages are mistaken for one another. So all micro-batches get the longest's.
+        longest = max(slots(pack, self.layout) for pack in packs) if self.layout.virtual_stages > 1 else None
+        found = get_forward_backward_func()(
+            forward_step_func=partial(self._forward, temperature=temperature, total=longest),
+            data_iterator=streams if len(streams) > 1 else streams[0],
+            model=self.chunks if len(self.chunks) > 1 else self.chunks[0],
+            num_microbatches=len(packs),
+            seq_length=longest or 1,  # stages tell each other lengths where they are not equal
+            micro_batch_size=1,
+            forward_only=False,
+        )
+        return self._together(found)
+
+    def _forward(
+        self, stream: Iterator[Packed], chunk: Any, *, temperature: float, total: int | None
+    ) -> tuple[Tensor, Any]:
+        packed = next(stream)
+        placed = place(packed, self.layout, rank=parallel_state.get_context_parallel_rank(), total=total)
+        hidden = chunk(placed.ids, placed.positions, None, packed_seq_params=packed_sequences(placed.starts))
+        return hidden, partial(self._loss, chunk.module, packed, placed, temperature)
+
+    def _loss(
+        self, model: Any, packed: Packed, placed: Placed, temperature: float, hidden: Tensor
+    ) -> tuple[Tensor, Tensor, dict[str, float]]:
+        logprobs, entropies = policy_logprobs(
+            model,
+            hidden,
+            packed.ids,
+            packed.mask,
+            where=placed.where,
+            vocab=self.shape.vocab,
+            temperature=temperature,
+            chunk=self._chunk,
+        )
+        loss, sums = step_loss(self.algorithm, packed, logprobs, entropies=entropies, version=self.version)
+        if not loss.requires_grad:  # no token trains: nothing, but through the model like all others
+            loss = loss + hidden.sum() * 0.0
+        said = {"loss": float(loss.detach()), **{name: float(value) for name, value in sums.items()}}
+        return loss, torch.zeros((), dtype=torch.int, device=hidden.device), said
+
+    def _together(self, found: list[dict[str, float]]) -> dict[str, float]:
+        """Every data-parallel rank's sums, counted once, on all ranks."""
+        first = parallel_state.get_tensor_model_parallel_rank() == 0 and parallel_state.get_context_parallel_rank() == 0
+        said: list[list[dict[str, float]]] = [[] for _ in range(torch.distributed.get_world_size())]
+        torch.distributed.all_gather_object(said, found if first else [])
+        sums: dict[str, float] = {}
+        for micro in (micro for rank in said for micro in rank):
+            for name, value in micro.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sums
+
+
+def _summed(chunks: Any, tokens: Any = None, **groups: Any) -> None:
+    """Gradients over all ranks; never divided by a number of tokens."""
+    finalize_model_grads(chunks, None, **groups)
