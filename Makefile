@@ -8,10 +8,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart test test-slow test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
+	@echo "make quickstart-train   train a tiny policy on eight office tasks by reward, compare before and after"
 	@echo "make test         install, then run the fast tests"
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
 	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
@@ -41,6 +42,12 @@ quickstart: install
 	@rm -rf runs/quickstart
 	$(BIN)/envkit doctor
 	$(BIN)/envkit eval 'office/*' --harness opencode --policy oracle --policy noop --out runs/quickstart
+
+# A policy of a million parameters learns eight office tasks by reward alone: measured before and after (docs/tiny-policy.md).
+quickstart-train: .venv-torch/.installed
+	@rm -rf runs/quickstart-train
+	.venv-torch/bin/envkit train examples/quickstart.toml --out runs/quickstart-train
+	.venv-torch/bin/python -m examples.tiny.compare runs/quickstart-train
 
 # A process per core, each with whole files of tests.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
