@@ -96,6 +96,7 @@ def test_ten_thousand_trials_at_once() -> None:
         entry_tokens=30_000,
         replicas=100,
         engine=EngineSpec(kv_tokens=10_000_000),
+        train_tokens_per_s=1_000_000.0,  # a cluster for training, too: 4,096 long rollouts a step
         graded=True,
         faults=Faults(trial=0.05, straggler=0.02, replica_every_s=20_000),
     )
