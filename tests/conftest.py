@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+# A machine with other work generates slowly, which says nothing about a strategy.
+with contextlib.suppress(ImportError):
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("envkit", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("envkit")
 
 #: Enough for Harbor's models and validators; its hundred other dependencies are not needed to read a task.
 HARBOR = ("harbor==0.26.*",)

@@ -6,7 +6,6 @@ import json
 import random
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ pytestmark = [pytest.mark.tokens, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 POLICY = ROOT / "examples" / "tiny" / "policy"
-
-if not find_spec("torch"):
-    pytest.skip("needs the torch extra", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

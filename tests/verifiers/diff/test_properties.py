@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -23,6 +23,9 @@ TYPES = {
     "archive": 12, "calendar": 12, "chat": 12, "csv": 12, "data": 12, "database": 12, "image": 12, "mail": 12,
     "markdown": 12, "mbox": 12, "pdf": 3, "text": 12,
 }  # fmt: skip
+
+#: Programs that don't read the file but write the sample once more.
+WRITTEN_ANEW = {"reportlab at another time"}
 
 
 @lru_cache(maxsize=32)
@@ -55,6 +58,7 @@ def test_what_is_only_spelt_otherwise_differs_in_nothing(name: str) -> None:
     @settings(max_examples=TYPES[name], deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(sorted(variants)), st.sampled_from(sorted(programs)))
     def check(edit: str, program: str) -> None:
+        assume(edit == "nothing" or program not in WRITTEN_ANEW)
         assert diff(path, variants[edit], programs[program](variants[edit])) == []
 
     check()
