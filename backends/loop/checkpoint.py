@@ -74,6 +74,9 @@ class Checkpoints:
         except FileNotFoundError:
             return None
         except ValueError as error:
+            whole = self._newest_whole()  # the marker was half written; folders are durable before it is
+            if whole is not None:
+                return whole
             raise UserError(
                 f"{LATEST} can't be read ({error}); write into it the step of a checkpoint that is there "
                 'as {"step": N}, or use another folder'
@@ -82,6 +85,23 @@ class Checkpoints:
         if not isinstance(step, int):
             raise UserError(f'{LATEST} says {marker!r}; expected {{"step": N}}')
         return Checkpoint(step, _key(step), marker.get("next_ordinal", 0))
+
+    def _newest_whole(self) -> Checkpoint | None:
+        for step in sorted(self._steps(), reverse=True):
+            try:
+                manifest = json.loads(self._storage.get(f"{_key(step)}/manifest.json"))
+                return Checkpoint(step, _key(step), int(manifest["next_ordinal"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        return None
+
+    def _steps(self) -> set[int]:
+        steps = set()
+        for key in self._storage.keys(ROOT):
+            name = key.removeprefix(ROOT).partition("/")[0]
+            if name.startswith("step-") and name[5:].isdigit():
+                steps.add(int(name[5:]))
+        return steps
 
     async def load(self, trainer: Trainer, checkpoint: Checkpoint, seconds: float, grace_s: float) -> None:
         """Gives the trainer a checkpoint.
@@ -149,7 +169,7 @@ class Checkpoints:
                 files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
         if not files:
             raise EnvkitError("the trainer saved no file: a checkpoint from which nothing can be resumed")
-        manifest = {"schema": SCHEMA, "step": step, "files": files}
+        manifest = {"schema": SCHEMA, "step": step, "next_ordinal": next_ordinal, "files": files}
         (staged / "manifest.json").write_text(json.dumps(manifest, indent=1))
         checkpoint = Checkpoint(step, _key(step), next_ordinal)
         self._storage.put_folder(checkpoint.key, staged)
@@ -163,11 +183,7 @@ class Checkpoints:
             await self._clock.offload(self._prune, self._keep, self.newest.step)
 
     def _prune(self, keep: int, newest: int) -> None:
-        steps = set()
-        for key in self._storage.keys(ROOT):
-            name = key.removeprefix(ROOT).partition("/")[0]
-            if name.startswith("step-") and name[5:].isdigit():
-                steps.add(int(name[5:]))
+        steps = self._steps()
         old = sorted(step for step in steps if step <= newest)[:-keep]
         # Newer ones were never marked, or belong to a time that the user went back from.
         for step in [*old, *(step for step in sorted(steps) if step > newest)]:
