@@ -52,7 +52,7 @@ quickstart-train: .venv-torch/.installed
 # A process per core, each with whole files of tests.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 #: Slow tests that mind no neighbour; the others (kills, deadlines, limits) run one by one.
-PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office
+PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office tests/backends/loop tests/examples
 
 test: install
 	$(BIN)/python -m pytest $(PARALLEL)
