@@ -30,6 +30,7 @@ from envkit.backend import EngineLoad, StepMetrics, Trainer
 from envkit.backends.torch.config import EnginesConfig
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError
+from envkit.trial.engine_watch import read_page, samples
 
 __all__ = ["HttpEngines", "TorchEngines", "replica_command"]
 
@@ -191,26 +192,17 @@ def read_vllm_metrics(text: str) -> dict[str, float]:
         "vllm:kv_cache_usage_perc": "kv_share",
     }
     out: dict[str, float] = {}
-    blocks = 0.0
-    for line in text.splitlines():
-        name, _, rest = line.partition("{")
-        labels, _, value = rest.rpartition("} ")
-        try:
-            number = float(value)
-        except ValueError:
-            continue
+    shares = 0
+    for name, _, value in samples(text):
         if name in ours:
-            out[ours[name]] = out.get(ours[name], 0.0) + number
-        elif name == "vllm:cache_config_info":
-            label = dict(part.split("=", 1) for part in labels.split(",") if "=" in part)
-            count, size = (label.get(k, "").strip('"') for k in ("num_gpu_blocks", "block_size"))
-            if count.isdigit() and size.isdigit():
-                blocks += int(count) * int(size)
+            out[ours[name]] = out.get(ours[name], 0.0) + value
+            shares += ours[name] == "kv_share"
     share = out.pop("kv_share", None)
-    if blocks:
-        out["kv_capacity_tokens"] = blocks
+    room = read_page(text).kv_capacity_tokens
+    if room:
+        out["kv_capacity_tokens"] = room
         if share is not None:
-            out["kv_used_tokens"] = share * blocks
+            out["kv_used_tokens"] = share / shares * room
     return out
 
 

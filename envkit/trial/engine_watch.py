@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -44,26 +44,30 @@ class Pressure:
     kv_capacity_tokens: int | None = None
 
 
-def read_page(text: str) -> Pressure:
-    """Reads one engine's page. Data-parallel ranks, which share a page, count as engines of their own."""
-    waiting: float | None = None
-    used: float | None = None
-    room: int | None = None
+def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Name, labels and value of each sample of a metrics page (Prometheus' text); other lines are passed over."""
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None:
-            continue
-        name, labels = match["name"], dict(_LABEL.findall(match["labels"] or ""))
-        if name == "vllm:cache_config_info":
-            blocks, size = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")
-            if blocks.isdigit() and size.isdigit():
-                room = (room or 0) + int(blocks) * int(size)
             continue
         try:
             value = float(match["value"])
         except ValueError:
             continue
-        if name == "vllm:num_requests_waiting":
+        yield match["name"], dict(_LABEL.findall(match["labels"] or "")), value
+
+
+def read_page(text: str) -> Pressure:
+    """Reads one engine's page. Data-parallel ranks, which share a page, count as engines of their own."""
+    waiting: float | None = None
+    used: float | None = None
+    room: int | None = None
+    for name, labels, value in samples(text):
+        if name == "vllm:cache_config_info":
+            blocks, size = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")
+            if blocks.isdigit() and size.isdigit():
+                room = (room or 0) + int(blocks) * int(size)
+        elif name == "vllm:num_requests_waiting":
             waiting = (waiting or 0.0) + value
         elif name in ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"):
             used = max(used or 0.0, value)
