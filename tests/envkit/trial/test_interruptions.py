@@ -22,6 +22,7 @@ from trial_fixtures import PLUGINS, Leftovers, spec_for
 from envkit.trial.job import Job
 from envkit.trial.plan import Rerun
 from envkit.trial.result import Status, TrialResult
+from envkit.trial.server import process_age
 from envkit.trial.store import RunStore
 
 MakeTask = Callable[..., Path]
@@ -38,13 +39,18 @@ def start(folder: Path, specs_file: Path) -> subprocess.Popen[bytes]:
 
 
 def kill_tree(root: int) -> None:
-    """Kills a process and everything below it at once: stopped first, so that none of them can react."""
+    """Kills a process and everything below it at once: stopped first, so that none of them can react. Returns when the
+    last of them is dead: a resume that still found one alive would rightly leave it its folder."""
     os.kill(root, signal.SIGSTOP)
-    found = [root, *descendants(root)]
+    found = {pid: process_age(pid) for pid in (root, *descendants(root))}
     for which in (signal.SIGSTOP, signal.SIGKILL):
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, which)
+    end_s = time.monotonic() + 30
+    while any(age is not None and process_age(pid) == age for pid, age in found.items()):
+        assert time.monotonic() < end_s, f"still alive after SIGKILL: {found}"
+        time.sleep(0.01)
 
 
 async def interrupt_and_resume(

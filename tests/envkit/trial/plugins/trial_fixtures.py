@@ -149,14 +149,16 @@ class Leftovers:
                         marked.append(f"{entry} {Path(f'/proc/{entry}/cmdline').read_bytes()[:200]!r}")
                 except OSError:
                     continue
-        inside = [f"{pid} (inside)" for pid, age in self._pids if process_age(pid) == age]
+        inside = [f"{pid} (inside)" for pid, age in list(self._pids) if process_age(pid) == age]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        places = [str(self.temp), *self._seen["folders"]]
+        # The watching thread adds to these meanwhile.
+        groups, folders = list(self._seen["cgroups"]), list(self._seen["folders"])
+        places = [str(self.temp), *folders]
         found = {
             "processes": marked + inside,
             "mounts": [line for line in mounts if any(place in line for place in places)],
-            "cgroups": [path for path in self._seen["cgroups"] if Path(path).exists()],
-            "folders": [path for path in self._seen["folders"] if Path(path).exists()]
+            "cgroups": [path for path in groups if Path(path).exists()],
+            "folders": [path for path in folders if Path(path).exists()]
             + [str(path) for path in self.temp.rglob("*") if path != temp_root()],
         }
         return {kind: things for kind, things in found.items() if things}
