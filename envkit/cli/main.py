@@ -29,6 +29,7 @@ COMMANDS = {
     "select": "tasks of a run to train on: those whose rewards vary",
     "check": "self-test of tasks: oracle, noop, forged verdicts",
     "regrade": "judge the stored trials of a run anew, and compare the rewards",
+    "view": "a local web page over runs: trials, conversations, files, criteria, tokens, comparison",
     "tokens": "audit the token traces of trials",
     "doctor": "what this machine can run, and what to install for the rest",
     "gc": "remove what dead runs left behind",

@@ -23,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     audit.add_argument("--renderer", help="default: the one that the trace names")
     audit.add_argument("--logprobs", metavar="MODEL", help="a Hugging Face model folder: compare its logprobs, in fp32")
     audit.add_argument("--version", type=int, help="with --logprobs: only tokens sampled by this policy version")
+    audit.add_argument(
+        "--keep", action="store_true", help="with --logprobs: keep them beside the trace, for the gap in `envkit view`"
+    )
     audit.add_argument("--all", action="store_true", help="print every drift, not only the first few of a trace")
     audit.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON value instead of text"
@@ -30,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.keep and args.logprobs is None:
+        raise UserError("--keep goes with --logprobs MODEL: there is nothing else to keep")
     folders = sorted(set(_traces(args.trial)))
     if not folders:
         raise UserError(
@@ -94,7 +99,13 @@ def _report(folder: Path, args: argparse.Namespace, score: Any) -> dict[str, Any
         return report | {"sound": False, "unsound": str(error)}
     report |= {"samples": len(out.samples), "delivered": out.delivered, "dropped": dict(out.dropped)}
     if score is not None:
-        gap = logprob_gap(out.samples, score(float(trace.meta.get("temperature") or 1.0)), version=args.version)
+        scorer = score(float(trace.meta.get("temperature") or 1.0))
+        gap = logprob_gap(out.samples, scorer, version=args.version)
+        if args.keep:
+            from envkit.tokens.scored import score_trace, write_scored
+
+            scored = score_trace(trace, out, scorer, version=args.version)
+            write_scored(folder, scored, {"model": args.logprobs, "version": args.version})
         report["logprobs"] = {"tokens": gap.tokens, "mean": gap.mean, "largest": gap.largest}
     return report
 
