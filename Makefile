@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart quickstart-train test test-slow test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
 
 help:
 	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
@@ -55,11 +55,15 @@ PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office tests/backends/loop tests/examples
 
 test: install
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest --durations=15 $(PARALLEL)
 
-test-slow: install
-	$(BIN)/python -m pytest -m slow -n auto --maxprocesses 8 $(PATIENT)
-	$(BIN)/python -m pytest -m slow $(PATIENT:%=--ignore=%)
+test-slow: test-slow-patient test-slow-alone
+
+test-slow-patient: install
+	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 -n auto --maxprocesses 8 $(PATIENT)
+
+test-slow-alone: install
+	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=25 $(PATIENT:%=--ignore=%)
 
 # Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
 test-docker: install
