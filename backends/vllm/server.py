@@ -51,6 +51,8 @@ class VllmServer:
         cpu: Whether it runs on a CPU: float32 and no compilation.
         log: Where its output goes; None for a temporary file.
         start_timeout_s: Seconds until it must answer.
+        lease: It ends with this process, however that ends.
+        host: The address that it listens at; it is asked at 127.0.0.1 where that is any.
 
     Attributes:
         url: Its root, once it is started.
@@ -68,6 +70,8 @@ class VllmServer:
         port: int = 0,
         log: Path | None = None,
         start_timeout_s: float = 300.0,
+        lease: bool = False,
+        host: str = "127.0.0.1",
     ) -> None:
         self._model = str(model)
         self._name = name
@@ -78,6 +82,8 @@ class VllmServer:
         self._port = port
         self._log = log
         self._start_timeout_s = start_timeout_s
+        self._lease = lease
+        self._host = host
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -96,6 +102,11 @@ class VllmServer:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    async def ended(self) -> None:
+        """Returns when it has ended, by itself or by `stop`."""
+        while self.alive:  # noqa: ASYNC110 a process is no event
+            await asyncio.sleep(0.25)
+
     async def start(self) -> None:
         """Starts it and waits until it is healthy.
 
@@ -112,14 +123,15 @@ class VllmServer:
             os.close(handle)
             self._log = Path(path)
         port = self._port or _free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        command = [str(python), str(_LAUNCH), "serve", self._model, "--host", "127.0.0.1", "--port", str(port)]
+        self.url = f"http://{'127.0.0.1' if self._host == '0.0.0.0' else self._host}:{port}"
+        command = [str(python), str(_LAUNCH), *(["--lease"] if self._lease else []), "serve", self._model]
+        command += ["--host", self._host, "--port", str(port)]
         command += ["--served-model-name", self._name, *_ARGUMENTS, *(_CPU_ARGUMENTS if self._cpu else ())]
         more: dict[str, Any] = _CPU_ENVIRONMENT if self._cpu else {}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *self._arguments],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self._lease else subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **_ENVIRONMENT, **more, **self._environment},
@@ -167,6 +179,8 @@ class VllmServer:
         # Its workers are of the same group: whoever outlived the parent goes now.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _free_port() -> int:

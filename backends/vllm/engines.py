@@ -1,0 +1,205 @@
+"""vLLM engines that sample for training: servers started, watched and started again, and weights sent to them.
+
+    async with VllmEngines(VllmEnginesConfig(replicas=2), Path("model")) as engines:
+        engines.urls
+        await engines.update(trainer, 1, Deadline.after(600))
+
+Implements `envkit.backend.Engines` over any trainer that gives its weights under Hugging Face names. An engine that
+dies comes back on its old port; until it holds the newest weights under their label, a gate answers requests for tokens
+with "come back later" (`inside/envkit_gate.py`). Servers end with the process that started them, however that ends.
+See `update` for what an update guarantees, and `nccl` for weights from GPU to GPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from envkit.backends.serving import KeptEngines, Replica
+from envkit.backends.vllm.config import VllmEnginesConfig
+from envkit.backends.vllm.server import VllmServer
+from envkit.backends.vllm.update import VllmUpdates
+from envkit.deadline import Deadline
+from envkit.failure import EnvkitError
+from envkit.storage import open_store
+
+__all__ = ["VllmEngines", "server_settings"]
+
+_INSIDE = Path(__file__).with_name("inside")
+_OPEN_S = 30.0
+_CPU_KV_MB = 1024
+
+
+class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
+    """See the module.
+
+    Args:
+        model: The model folder that replicas start from; its weights are those of `version`.
+        name: What the model is called in answers.
+        logs: A folder for the servers' output; a temporary one if None.
+    """
+
+    def __init__(
+        self,
+        config: VllmEnginesConfig,
+        model: Path | str,
+        *,
+        name: str = "policy",
+        version: int = 0,
+        logs: Path | None = None,
+    ) -> None:
+        KeptEngines.__init__(self, config, dtype=config.weights_dtype, version=version)
+        self.config = config
+        self._model = model
+        self._name = name
+        self._logs = logs or self._folder
+        self._store = open_store(config.store) if config.store is not None else None
+        self._first_version = version
+        if config.urls:
+            self._replicas = []
+            self._urls = [url.rstrip("/") for url in config.urls]
+
+    async def start(self, deadline: Deadline) -> None:
+        """Starts every server and waits until all answer; servers elsewhere are labelled and opened.
+
+        Raises:
+            CapabilityError: vLLM is not installed.
+            EnvkitError: One did not come up, with the end of its output; the others are stopped.
+        """
+        if not self.config.urls:
+            await super().start(deadline)
+            return
+        try:
+            for url in self._urls:
+                await self._label(url, deadline)
+        except httpx.HTTPError as error:
+            await self.close()
+            raise EnvkitError(f"no engine answers: {error!r}; is `envkit engine serve` running there?") from error
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        if self.config.urls:
+            return tuple(url for url in self._urls if url not in self._down)
+        return super().urls
+
+    # ---- servers --------------------------------------------------------------------------------------------------
+
+    async def _launch(self, replica: Replica[VllmServer], deadline: Deadline) -> None:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        arguments, environment = server_settings(self.config, replica.number)
+        server = VllmServer(
+            self._model,
+            name=self._name,
+            arguments=arguments,
+            environment=environment,
+            python=self.config.python,
+            cpu=self.config.on_cpu,
+            port=replica.port,
+            log=self._logs / f"vllm-{replica.number}.log",
+            start_timeout_s=min(self.config.start_timeout_s, deadline.remaining_s),
+            lease=True,
+        )
+        replica.process = server
+        try:
+            await server.start()
+        except BaseException:
+            await server.stop()
+            raise
+        replica.url, replica.port = server.url, int(server.url.rpartition(":")[2])
+        replica.version = self._first_version
+
+    async def _open(self, replica: Replica[VllmServer], deadline: Deadline) -> None:
+        try:
+            if replica.version == self._first_version:
+                await self._label(replica.url, deadline)
+            else:
+                await self._post(replica.url, "/envkit/open", {}, deadline.within(_OPEN_S))
+        except httpx.HTTPError as error:
+            raise EnvkitError(f"{replica.url} went away while it was started: {error!r}") from error
+
+    async def _label(self, url: str, deadline: Deadline) -> None:
+        """Names the weights that a server was started with, and lets it sample."""
+        within = deadline.within(_OPEN_S, "the labelling of an engine's weights")
+        await self._post(url, "/update_weight_version", {"new_version": f"v{self._first_version}"}, within)
+        await self._post(url, "/envkit/open", {}, within)
+
+    async def _wait(self, process: VllmServer) -> None:
+        await process.ended()
+
+    async def _end(self, process: VllmServer) -> None:
+        await process.stop()
+
+    # ---- what engines hold ----------------------------------------------------------------------------------------
+
+    async def held(self, trainer: Any, deadline: Deadline) -> dict[str, dict[str, dict[str, Any]]]:
+        """Per replica and tensor, what the engine computes with against what the trainer holds now: see
+        `Extension.envkit_compare`. Engines should be idle: each worker is busy while it compares.
+
+        Raises:
+            EnvkitError: A replica can't say.
+        """
+        async with self._updating:
+            written = await deadline.wait(asyncio.to_thread(self._write, trainer, self.version))
+            try:
+                told = await asyncio.to_thread(self._told, written)
+                out: dict[str, dict[str, dict[str, Any]]] = {}
+                for url in self.urls:
+                    try:
+                        workers = await self.call(url, "envkit_compare", told, deadline)
+                    except httpx.HTTPError as error:
+                        raise EnvkitError(f"{url} does not say what it holds: {error!r}") from error
+                    out[url] = _joined(workers)
+                return out
+            finally:
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(self._discard, written)
+
+
+def _joined(workers: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """What all workers of a replica say of each tensor: each holds its share."""
+    out: dict[str, dict[str, Any]] = {}
+    for worker in workers:
+        for name, said in worker.items():
+            into = out.setdefault(name, {"sent": said["sent"], "differs": 0, "of": 0, "how": said["how"]})
+            into["differs"] += said["differs"]
+            into["of"] += said["of"]
+            if into["how"] == "unreadable":
+                into["how"] = said["how"]
+    return out
+
+
+def server_settings(config: VllmEnginesConfig, number: int = 0) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Arguments and environment of the server of replica `number`, beside those of every `VllmServer`."""
+    arguments = ["--max-num-seqs", str(config.max_num_seqs), "--middleware", "envkit_gate.Gate"]
+    arguments += ["--worker-extension-cls", "envkit_worker.Extension"]
+    if config.transfer == "nccl":
+        arguments += ["--weight-transfer-config", '{"backend": "nccl"}']
+    if config.max_model_len is not None:
+        arguments += ["--max-model-len", str(config.max_model_len)]
+    if config.dtype != "auto" or not config.on_cpu:
+        arguments += ["--dtype", config.weights_dtype]
+    kv_mb = config.kv_cache_mb or (_CPU_KV_MB if config.on_cpu else None)
+    if kv_mb is not None:
+        arguments += ["--kv-cache-memory-bytes", str(kv_mb << 20)]
+    environment = {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": str(_INSIDE)}
+    if config.tensor_parallel > 1:
+        arguments += ["--tensor-parallel-size", str(config.tensor_parallel)]
+    if config.on_cpu:
+        # Servers that bind themselves all take the same cores.
+        if config.replicas > 1 or config.threads is not None:
+            environment["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+            threads = config.threads or max(1, (os.cpu_count() or 1) // config.replicas)
+            environment["OMP_NUM_THREADS"] = str(threads)
+    elif config.gpus is not None or config.replicas > 1:
+        gpus = config.gpus or tuple(range(config.replicas * config.tensor_parallel))
+        own = gpus[number * config.tensor_parallel : (number + 1) * config.tensor_parallel]
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, own))
+    return (*arguments, *config.arguments), {**environment, **config.environment}
