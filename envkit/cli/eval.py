@@ -1,4 +1,4 @@
-"""`envkit eval`: policies on tasks, many trials, one table. Resumes a folder that holds the same plan."""
+"""`envkit eval`: policies on tasks, many trials, a table with intervals. Resumes a folder that holds the same plan."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from envkit import registry
-from envkit.cli import jobs, options
+from envkit.cli import jobs, options, scores
 from envkit.failure import UserError
-from envkit.report.summary import summarise
+from envkit.report.evaluation import against_best, evaluate
+from envkit.report.task_facts import write_facts
 
 __all__ = ["add_arguments", "run"]
 
@@ -16,7 +17,9 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("patterns", nargs="+", help="ids or globs, e.g. 'office/*'; or paths of task directories")
     parser.add_argument("--split", help="only tasks of this split")
-    parser.add_argument("-n", "--samples", type=int, default=1, help="trials per task and policy (default 1)")
+    parser.add_argument(
+        "-n", "--samples", "--attempts", type=int, default=1, help="attempts per task and policy: pass@k up to N (1)"
+    )
     options.add_trial_options(parser)
     jobs.add_job_options(parser)
 
@@ -38,10 +41,16 @@ def run(args: argparse.Namespace) -> int:
     ]
     folder = args.out or options.new_run_folder("eval")
     outcome = jobs.run_job(specs, folder, args)
+    facts = write_facts(outcome.folder, ids)
+    rows = evaluate(outcome.results, facts)
+    differences = against_best(outcome.results, facts)
     if args.json:
-        options.dump(jobs.report(outcome))
+        report = jobs.report(outcome)
+        report["evaluation"] = [row.model_dump(mode="json") for row in rows]
+        report["against_best"] = [None if found is None else found.model_dump(mode="json") for found in differences]
+        options.dump(report)
     else:
-        jobs.table(summarise(outcome.results))
+        scores.print_rows(rows, differences)
         for line in jobs.why_excluded(outcome.results):
             print(line)
         print(f"\nresults: {outcome.folder}")
