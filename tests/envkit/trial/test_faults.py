@@ -35,13 +35,13 @@ async def test_sandbox_killed_between_steps(tmp_path: Path, make_task: MakeTask,
     assert_failed(result, FailureKind.SANDBOX_DIED)
     assert result.status is Status.FAILED
     assert leftovers.sandboxes == 1
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 async def test_sandbox_killed_in_mid_exec(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:KillsSandboxInMidExec"))
     assert_failed(result, FailureKind.SANDBOX_DIED)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 async def test_trial_process_killed(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
@@ -51,7 +51,7 @@ async def test_trial_process_killed(tmp_path: Path, make_task: MakeTask, leftove
     assert "SIGKILL" in (result.failure.message if result.failure else "")
     assert leftovers.sandboxes == 1
     assert leftovers.processes_seen > 0
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ async def test_the_budget_expires_during_an_exec(tmp_path: Path, make_task: Make
         assert_failed(result, FailureKind.DEADLINE)
         assert result.status is Status.FAILED, name
     assert leftovers.sandboxes == len(commands)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ async def test_a_wedged_trial_is_killed_by_the_watchdog(
     result = await run_one(tmp_path / "run", spec, kill_grace_s=1.0)
     assert_failed(result, FailureKind.DEADLINE)
     assert "blocks" in (result.failure.message if result.failure else "")
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_the_hosts_disk_is_full(
     assert len(outcome.missing) >= 3  # it stopped there instead of failing them all
     for result in outcome.results:
         assert_failed(result, FailureKind.DISK_FULL)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
     # With room again, the same job goes on where it stopped.
     subprocess.run(["mount", "-o", "remount,size=64m", str(tiny_disk)], check=True)
     again = await Job(specs, tiny_disk / "run", concurrency=2).run()
@@ -132,7 +132,7 @@ async def test_verifiers_that_break(tmp_path: Path, make_task: MakeTask, leftove
     outcome = await run_job(tmp_path / "run", [spec_for(task, "noop") for task in tasks], concurrency=3)
     for result, kind in zip(outcome.results, kinds.values(), strict=True):
         assert_failed(result, kind)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ async def test_exceptions_that_nobody_expected(tmp_path: Path, make_task: MakeTa
         assert result.failure is not None
         assert result.failure.boundary is boundary
         assert result.failure.traceback
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 FORK_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 2; echo survived"
@@ -173,7 +173,7 @@ async def test_a_verifiers_script_that_runs_wild_gives_no_reward(
     task = make_task(script=f"#!/bin/bash\n{script}\n", verifier="timeout_sec = 5.0", environment="memory_mb = 256")
     result = await run_one(tmp_path / "run", spec_for(task, "noop"))
     assert_failed(result, FailureKind.VERIFIER_TIMEOUT, FailureKind.REWARD_MISSING, FailureKind.VERIFIER_ERROR)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow
@@ -196,7 +196,7 @@ async def test_an_agent_that_runs_wild_is_contained_and_scored_by_its_work(
     options = {"commands": [command, "sleep 1; echo ready > report.txt"], "timeout_s": 20}
     result = await run_one(tmp_path / "run", spec_for(task, "sabotage:Commands", options))
     assert (result.status, result.reward, result.failure) == (Status.SCORED, 1.0, None)
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow
@@ -210,4 +210,4 @@ async def test_no_trial_waits_for_a_neighbour_that_is_wedged(
         Job([wedged, *good], tmp_path / "run", concurrency=2, retries=NO_RETRIES, kill_grace_s=1.0).run(), 60
     )
     assert [r.status for r in outcome.results] == [Status.FAILED] + [Status.SCORED] * 3
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()

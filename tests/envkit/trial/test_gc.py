@@ -104,7 +104,7 @@ async def test_a_trial_that_died_is_collected_by_its_own_server(
     result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:KillsTrial"))
     assert result.failure is not None
     assert result.failure.kind is FailureKind.TRIAL_DIED
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 def test_a_folder_that_its_owner_removes_meanwhile_is_no_error(temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ async def test_an_oracle_trial_is_scored_and_leaves_its_evidence(
         assert "filesystem/report.txt" in tar.getnames()
     assert not list(attempt.rglob("final.tar"))
     assert json.loads((tmp_path / "run" / "results.jsonl").read_text())["reward"] == 1.0
-    leftovers.assert_none_within(5)
+    leftovers.assert_none_within()
 
 
 @pytest.mark.slow

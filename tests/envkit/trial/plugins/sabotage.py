@@ -81,12 +81,14 @@ class Sleepy(_Policy):
 
 
 class Gated(_Policy):
-    """Works until the file `gate` is there."""
+    """Works until the file `gate` is there; leaves one beside it, named for its process, where it begins to wait."""
 
     async def act(self, observation: Observation) -> AssistantMessage:
         if self.turn == 0:
             return self.bash("echo hello")
-        while not Path(self.options["gate"]).exists():
+        gate = Path(self.options["gate"])
+        gate.with_name(f"{gate.name}.{os.getpid()}").touch()
+        while not gate.exists():
             await asyncio.sleep(0.05)
         return AssistantMessage(text="done")
 

@@ -163,7 +163,7 @@ class Leftovers:
         }
         return {kind: things for kind, things in found.items() if things}
 
-    def assert_none_within(self, seconds: float = 5.0) -> None:
+    def assert_none_within(self, seconds: float = 20.0) -> None:
         end_s = time.monotonic() + seconds
         while (left := self.left()) and time.monotonic() < end_s:
             time.sleep(0.1)
