@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from envkit.view.app import create_app
     from envkit.view.find import find_runs
-    from envkit.view.serve import serve
+    from envkit.view.server import serve
 
 __all__ = ["create_app", "find_runs", "serve"]
 
-_WHERE = {"create_app": "app", "find_runs": "find", "serve": "serve"}
+_WHERE = {"create_app": "app", "find_runs": "find", "serve": "server"}
 
 
 def __getattr__(name: str) -> Any:

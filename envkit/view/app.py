@@ -8,7 +8,7 @@
     /<token>/api/runs/RUN/trials/TRIAL[/conversation|/page|/part|/search|/files|/file|/raw|/tokens|/stretch|/log]
 
 What blocks (files, JSON) runs in threads. Every name in an address is held against what is there before a path is made
-of it. Used by `serve`.
+of it. Used by `server`.
 """
 
 from __future__ import annotations

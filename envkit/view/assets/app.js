@@ -67,7 +67,7 @@ function drawBar() {
   if (place.view === "trial") crumbs.push(h("span.sep", { "aria-hidden": "true" }, "/"), h("span.crumb", { title: place.trial }, plain(place.trial)));
   if (place.view === "compare") crumbs.push(h("span.sep", { "aria-hidden": "true" }, "/"), h("span.crumb", null, "compare"));
   fill(bar,
-    h("a.brand", { href: runs.length > 1 ? "#/all" : "#/", "aria-label": "envkit view, home" }, h("span.mark", { "aria-hidden": "true" }), h("span.word", null, "envkit")),
+    h("a.brand", { href: runs.length > 1 ? "#/all" : "#/", "aria-label": "envkit view, home" }, h("span.mark", { "aria-hidden": "true" }), h("span.name", null, "envkit")),
     h("nav.crumbs", { "aria-label": "Where you are" }, chooser, crumbs),
     h("span.grow"),
     h("span#live.live", { hidden: true }, h("span.pulse", { "aria-hidden": "true" }), "running"),

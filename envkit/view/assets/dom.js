@@ -195,7 +195,7 @@ export function rewardBar(reward, { lower = null, upper = null } = {}) {
     return h("span.reward.none", { title: "no reward: there is no whole verdict" }, bounds ? `${number(lower, 2)}–${number(upper, 2)}` : "none");
   }
   const share = Math.max(0, Math.min(1, reward));
-  const kind = reward >= 1 ? "full" : reward <= 0 ? "zero" : "part";
+  const kind = reward >= 1 ? "full" : reward <= 0 ? "zero" : "some";
   return h(`span.reward.${kind}`, null, h("span.track", { "aria-hidden": "true" }, h("span.fill", { style: { width: `${share * 100}%` } })),
     h("span.n", null, number(Number(reward), 2)));
 }

@@ -22,7 +22,7 @@ export class Reader {
     this.all = found.outline.map(([kind, head, size, turn, tokens, bad, lines], index) => ({ kind, head, size, turn, tokens, bad, lines, index }));
     this.items = this.all;
     this.pages = new Pages(PAGE, async (start, count) => (await ask(`${base}/page`, { attempt, thread, start, count })).items, (start, count) => {
-      for (let i = start; i < start + count; i++) { const row = this.rowOf(i); if (row >= 0) this.list.refresh(row); }
+      for (let i = start; i < start + count; i++) { const row = this.rowOf(i); if (row >= 0 && this.list) this.list.refresh(row); }
     });
     this.scroller = h("div.reader", { tabindex: "0", role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
     this.map = h("canvas.map", { "aria-hidden": "true", title: "The whole conversation; click to go there" });

@@ -55,7 +55,7 @@ export async function tokensTab(body, { base, detail, params }) {
   function render(index) {
     const row = rows[index];
     if (row.start === undefined) return nodeHead(row.node);
-    const element = h("div.tokens", { class: about.texts ? "" : "ids" });
+    const element = h("div.tokens", { class: `${about.texts ? "" : "ids"}${row.start === row.node.start ? " first" : ""}${row.start + row.count === row.node.start + row.node.count ? " last" : ""}` });
     pages.want(row.start, row.start + row.count - 1);
     let ready = 0;
     for (let at = row.start; at < row.start + row.count; at++) {
