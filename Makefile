@@ -52,7 +52,8 @@ quickstart-train: .venv-torch/.installed
 # A process per core, each with whole files of tests.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 #: Slow tests that mind no neighbour; the others (kills, deadlines, limits) run one by one.
-PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office tests/backends/loop tests/examples
+PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office tests/envkit/report tests/envkit/cli \
+	tests/envkit/snapshot tests/envkit/policy tests/envkit/tokens tests/backends tests/examples
 
 test: install
 	$(BIN)/python -m pytest --durations=15 $(PARALLEL)

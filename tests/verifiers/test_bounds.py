@@ -29,6 +29,7 @@ def test_short_verifiers_bound_more(seconds: float) -> None:
     assert new_entries(seconds) <= new_entries(seconds + 1)
 
 
+@pytest.mark.slow
 async def test_too_many_files_fail_and_say_so(request_for: Make) -> None:
     for verifier, tests in ((ChecksVerifier(), {"verifier.toml": CHECKS}), (ScriptVerifier(), {"test.sh": "exit 0"})):
         request = request_for(tests, final=many(8_000), timeout_s=5.0)

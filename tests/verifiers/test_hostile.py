@@ -93,6 +93,7 @@ def test_formats_are_told_by_content_not_by_name(judge: Judge) -> None:
     assert all("not this format" in judged[str(n)].message for n in range(4))
 
 
+@pytest.mark.slow
 def test_memory_and_time_are_bounded(judge: Judge) -> None:
     row = b"<row>" + b"".join(b"<c><v>%d</v></c>" % (n * 7919 % 99991) for n in range(1000)) + b"</row>"
     # Far more than what a long-lived process has lying free: the limit counts from what it has at the start.
@@ -128,6 +129,7 @@ def test_a_large_sparse_file_is_not_read(judge: Judge, tmp_path: Path) -> None:
     hole.unlink()
 
 
+@pytest.mark.slow
 def test_what_earlier_checks_have_read_costs_later_ones_nothing(judge: Judge) -> None:
     """Two workbooks that each fit into the memory allowed, and not both at once."""
     row = b"<row>" + b"".join(b"<c><v>%d</v></c>" % (n * 7919 % 99991) for n in range(1000)) + b"</row>"

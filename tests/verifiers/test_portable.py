@@ -66,6 +66,7 @@ def run(root: Path, application: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd="/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "answer", "reward"),
     [

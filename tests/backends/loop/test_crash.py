@@ -284,6 +284,7 @@ print("done", run.step)
 """
 
 
+@pytest.mark.slow
 def test_a_real_process_on_a_real_disk_is_killed_and_goes_on(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM))

@@ -252,6 +252,7 @@ def test_a_storage_that_fails_fails_the_buffer_and_nobody_waits_for_ever() -> No
     run_virtual(main())
 
 
+@pytest.mark.slow
 def test_a_thousand_long_groups_do_not_stay_in_memory(tmp_path: Path) -> None:
     """What is ready is on disk only: after a flush the buffer holds no array."""
     import gc

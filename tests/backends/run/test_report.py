@@ -81,6 +81,7 @@ def test_a_damaged_or_empty_run_still_has_a_report(tmp_path: Path) -> None:
     assert read(render(folder)).charts > 5
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_a_small_page(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "long", steps=3000)
     path = write_report(folder)

@@ -146,6 +146,7 @@ def test_a_trial_without_a_verdict_exits_with_1_and_has_no_reward(
     assert (row["mean"], row["lower"], row["upper"], row["scored"]) == (None, 0.0, 1.0, 0)
 
 
+@pytest.mark.slow
 def test_check_finds_a_task_that_rewards_doing_nothing(
     capsys: pytest.CaptureFixture[str], task: Path, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_check_finds_a_task_that_rewards_doing_nothing(
     assert "doing nothing scores 1" in " ".join(report["tasks"][0]["problems"])
 
 
+@pytest.mark.slow
 def test_doctor_and_gc_answer_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, report = call_json(capsys, "doctor")
     assert code == 0
@@ -224,6 +226,7 @@ def test_a_command_of_an_installed_package_is_a_command(
     assert "did you mean 'hello'" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_change_nothing(task: Path, tmp_path: Path, closed: str) -> None:
     out = tmp_path / "run"
@@ -235,6 +238,7 @@ def test_closed_standard_streams_change_nothing(task: Path, tmp_path: Path, clos
     assert json.loads(result.read_text())["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_trials_without_a_verdict_say_why(capsys: pytest.CaptureFixture[str], task: Path, tmp_path: Path) -> None:
     (task / "solution" / "solve.sh").write_text("echo broken >&2; exit 3\n")
     code, text, _ = call(capsys, "eval", str(task), "--policy", "oracle", "--out", str(tmp_path / "run"))

@@ -147,6 +147,7 @@ def write_two_steps(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_step_is_judged_by_its_own_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, run = write_two_steps(tmp_path / "tasks" / "two"), tmp_path / "run"
     assert main(["eval", str(task), "--policy", "oracle", "--policy", "noop", "--out", str(run), "--json"]) == 0
@@ -176,6 +177,7 @@ def test_every_step_is_judged_by_its_own_state(tmp_path: Path, capsys: pytest.Ca
     assert "which passes today" in noop["failure"]["message"]
 
 
+@pytest.mark.slow
 def test_states_that_were_not_kept_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task, run = write_two_steps(tmp_path / "tasks" / "two"), tmp_path / "run"
     assert main(["eval", str(task), "--policy", "oracle", "--out", str(run), "--json"]) == 0

@@ -135,6 +135,7 @@ def test_a_module_that_is_not_installed_is_no_fault_of_the_file() -> None:
         parse(b"x", read)
 
 
+@pytest.mark.slow
 def test_a_pool_keeps_order_and_goes_on_after_every_fault() -> None:
     def number(data: bytes) -> int:
         value = int(data)

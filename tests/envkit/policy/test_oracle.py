@@ -162,6 +162,7 @@ async def test_a_script_of_calls_is_read_strictly(make_task: MakeTask, play: Pla
     assert "opencode.json" in said
 
 
+@pytest.mark.slow
 async def test_the_solutions_environment_comes_from_the_host_and_its_secrets_are_not_shown(
     make_task: MakeTask, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ async def test_large_bodies_wait_up_to_a_bound() -> None:
     assert caught.value.status == 429
 
 
+@pytest.mark.slow
 async def test_connections_above_the_bound_are_cut_off_and_the_others_served(proxy: ModelProxy, door: Door) -> None:
     host, port = proxy.url.removeprefix("http://").split(":")
     held = [await asyncio.open_connection(host, int(port)) for _ in range(195)]

@@ -95,6 +95,7 @@ def test_the_gate(run: Path) -> None:
     assert f"it takes {few.needed} trials" in few.why
 
 
+@pytest.mark.slow
 def test_a_run_that_came_to_no_end_passes_nothing(tmp_path: Path, task: Path) -> None:
     specs = [oracle(task, sample=n) for n in range(3)]
     run_job(tmp_path / "run", specs)
@@ -108,6 +109,7 @@ def test_a_run_that_came_to_no_end_passes_nothing(tmp_path: Path, task: Path) ->
     assert of(tmp_path / "run").verdict is Verdict.INCOMPLETE
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     arguments = ["preflight", str(task), "--concurrency", "3", "-n", "6", "--out", str(run), "--timeout-s", "120"]

@@ -15,6 +15,8 @@ from report_runs import CHECKS, NO_REWARD_SCRIPT, oracle, run_job, scripted, wri
 from envkit.report.triage import CAUSES, Triage, triage
 from envkit.trial.result import TrialSpec
 
+pytestmark = pytest.mark.slow
+
 WRITE = "echo ready > /filesystem/report.txt"
 SHEET = """\
 schema_version = "1"
@@ -193,7 +195,6 @@ def test_faults_of_a_model_under_opencode(tmp_path: Path, task: Path) -> None:
     check_all(tmp_path / "run", task, OPENCODE)
 
 
-@pytest.mark.slow
 def test_faults_of_a_model_under_archipelago(tmp_path: Path, task: Path) -> None:
     lean = {"servers": ["filesystem", "code"]}
     check_all(tmp_path / "run", task, ARCHIPELAGO, harness="archipelago", harness_options=lean)

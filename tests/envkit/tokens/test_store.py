@@ -112,6 +112,7 @@ def test_an_empty_trace_is_a_trace(tmp_path: Path) -> None:
     assert len(read_trace(tmp_path)) == 0
 
 
+@pytest.mark.slow
 def test_every_possible_tear_of_the_journal_leaves_a_whole_prefix(tmp_path: Path) -> None:
     trace, writer = open_trace(tmp_path, {"model": "m"})
     fill(trace, 3)

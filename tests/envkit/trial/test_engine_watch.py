@@ -63,6 +63,7 @@ async def test_engines_add_up_and_those_that_are_away_bound_nothing() -> None:
         EngineWatch(["localhost:8000"])
 
 
+@pytest.mark.slow
 async def test_a_job_waits_for_engines_that_have_enough_to_do(tmp_path: Path, make_task: Callable[..., Path]) -> None:
     busy = True
 

@@ -38,6 +38,7 @@ async def test_sandbox_killed_between_steps(tmp_path: Path, make_task: MakeTask,
     leftovers.assert_none_within()
 
 
+@pytest.mark.slow
 async def test_sandbox_killed_in_mid_exec(tmp_path: Path, make_task: MakeTask, leftovers: Leftovers) -> None:
     result = await run_one(tmp_path / "run", spec_for(make_task(), "sabotage:KillsSandboxInMidExec"))
     assert_failed(result, FailureKind.SANDBOX_DIED)

@@ -47,6 +47,7 @@ async def test_every_trial_runs_once_within_the_concurrency(tmp_path: Path, make
     assert ids_on_disk(tmp_path / "run") == Counter(s.trial_id for s in specs)
 
 
+@pytest.mark.slow
 async def test_a_stop_ends_running_trials_as_cancelled_and_a_resume_runs_what_is_left(
     tmp_path: Path, make_task: MakeTask, leftovers: Leftovers
 ) -> None:

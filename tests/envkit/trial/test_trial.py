@@ -49,6 +49,7 @@ async def test_doing_nothing_scores_zero_and_that_is_a_verdict(tmp_path: Path, m
     assert (result.status, result.reward) == (Status.SCORED, 0.0)
 
 
+@pytest.mark.slow
 async def test_a_fault_is_tried_again_and_every_attempt_is_kept(tmp_path: Path, make_task: MakeTask) -> None:
     spec = spec_for(make_task(), "sabotage:Flaky", {"times": 1})
     result = await run_one(tmp_path / "run", spec, retries={})

@@ -11,6 +11,7 @@ from trial_fixtures import run_one, spec_for
 from envkit.trial.result import Plugin, Status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "status"), [("seeing:Seeing", "scored"), ("sabotage:Commands", "failed")])
 async def test_what_the_policy_says_of_its_model_reaches_the_harness(
     tmp_path: Path, make_task: Callable[..., Path], policy: str, status: str

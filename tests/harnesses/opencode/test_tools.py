@@ -239,6 +239,7 @@ async def test_a_dead_sandbox_is_never_tool_text(opened: Open) -> None:
             await ours.say((name, arguments))
 
 
+@pytest.mark.slow
 async def test_the_trials_deadline_is_never_tool_text(opened: Open) -> None:
     ours = await opened(files={"a.txt": b"a" * 60 + b"!\n"}, deadline_s=3.0)
     with pytest.raises(DeadlineExceeded):

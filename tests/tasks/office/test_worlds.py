@@ -36,6 +36,7 @@ def _digests(module: str, seed: str) -> dict[str, str]:
     return digests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ALL)
 def test_two_processes_build_the_same_bytes(world: str) -> None:
     module = WORLDS[world].module

@@ -157,6 +157,7 @@ print(found.kind, found.before, found.after, sep="|")
 """
 
 
+@pytest.mark.slow
 def test_the_side_that_brings_the_child_down_is_named(tmp_path: Path) -> None:
     small, large = workbook(), workbook(12_000)
     paths = (tmp_path / "small.xlsx", tmp_path / "large.xlsx")

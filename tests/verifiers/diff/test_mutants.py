@@ -34,6 +34,7 @@ def test_a_hundred_mutants(benchmark: Any, kind: Any) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_few_mutants_of_the_quick_types(benchmark: Any) -> None:
     for kind in TYPES:
         if kind.name in ("json", "database", "calendar", "archive"):

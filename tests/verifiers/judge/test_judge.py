@@ -443,6 +443,7 @@ def test_what_can_not_be_read_in_the_cache_was_not_there(bench: Bench) -> None:
     assert found.score == 0.0
 
 
+@pytest.mark.slow
 async def test_a_storm_of_failures_loses_no_verdict(bench: Bench) -> None:
     """300 criteria at once, a third of all answers bad: every verdict arrives, and it is the right one."""
     import random

@@ -73,6 +73,7 @@ def call(name: str, **arguments: Any) -> AssistantMessage:
     return AssistantMessage(tool_calls=(ToolCall(id="c", name=name, arguments=arguments),))
 
 
+@pytest.mark.slow
 async def test_the_world_is_sent_worked_on_there_and_judged_here(start: Callable[..., Any], tmp_path: Path) -> None:
     gateway = await start()
     env = made(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from envkit.office.mail import read_mbox
 
 
+@pytest.mark.slow
 async def test_fifty_calls_at_once(tools: Any) -> None:
     async def send(n: int) -> str:
         answer = await tools.call("mail", {"action": "send", "from_email": "ann@firm.example", "body": f"Text {n}",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 SLIDES = [{"layout": "title", "title": "T", "subtitle": "S"}, {"title": "Points", "bullets": {"items": ["a"]}}]
 
 
@@ -49,6 +51,7 @@ async def test_errors_name_what_there_is(tools, sample_deck) -> None:
     assert "leads out" in outside.text
 
 
+@pytest.mark.slow
 async def test_keys_of_pictures_hold_in_a_fresh_process(start_tools, sample_deck) -> None:
     first = await start_tools(("slides",), mode="individual")
     (first.root / "d.pptx").write_bytes(sample_deck)
