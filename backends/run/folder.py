@@ -40,6 +40,7 @@ _FREE = (
     "trial",
     "batch",
     "engines",
+    "guards",
     "policy.request_timeout_s",
 )
 

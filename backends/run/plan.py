@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from envkit import plugins, registry
 from envkit.backends.algorithms.config import AlgorithmConfig
+from envkit.backends.guards.config import GuardsConfig
 from envkit.backends.loop.config import EvaluationConfig, LoopConfig
 from envkit.failure import UserError
 from envkit.harness import Limits
@@ -38,6 +39,7 @@ __all__ = [
     "TrialPlan",
     "WandbPlan",
     "WatchingPlan",
+    "assigned",
     "listed_turns",
     "make_plan",
     "read_plan",
@@ -229,6 +231,7 @@ class Plan(_Strict):
     batch: BatchPlan = BatchPlan()
     evaluation: EvaluationPlan | None = None
     watching: WatchingPlan = WatchingPlan()
+    guards: GuardsConfig = GuardsConfig()
 
     @model_validator(mode="after")
     def _consistent(self) -> Plan:
@@ -315,6 +318,12 @@ def read_table(path: Path, sets: Iterable[str] = ()) -> dict[str, Any]:
         raise UserError(f"the plan {path} can't be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not valid TOML: {error}") from error
+    return assigned(sets, table)
+
+
+def assigned(sets: Iterable[str], table: dict[str, Any] | None = None) -> dict[str, Any]:
+    """`key.path=value` texts laid over a table, each value as TOML reads it. Raises `UserError` for another form."""
+    table = {} if table is None else table
     for text in sets:
         _set(table, text)
     return table

@@ -18,6 +18,7 @@ from typing import Any
 
 from envkit.backend import Run, Trials
 from envkit.backends.data import Group, Prepared, prepare, screen
+from envkit.backends.guards import check_parts, failed
 from envkit.backends.loop import Loop, Observer, storage_of
 from envkit.backends.run.backend import Assemble, Parts
 from envkit.backends.run.evaluate import Evaluator
@@ -56,6 +57,10 @@ async def run_parts(
         sinks = await asyncio.to_thread(sinks_of, plan, folder)
         display.say(f"loading the model and starting engines; the run's folder is {folder}")
         parts = await assemble(plan, folder)
+        if plan.guards.at_start:
+            error = failed(await check_parts(plan, parts, folder, say=lambda verdict: display.say(str(verdict))))
+            if error is not None:
+                raise error
         watch = Watch(
             plan,
             folder,

@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from envkit import plugins
 from envkit.backend import Run, Trials
+from envkit.backends.guards import Verdict, check_parts, failed
 from envkit.backends.loop.clock import run_real
 from envkit.backends.run.derive import Derived, derive
 from envkit.backends.run.folder import claim, plan_toml
 from envkit.backends.run.plan import Plan, make_plan, read_table, tasks_of
 from envkit.cli import jobs, options
+from envkit.failure import UserError
 from envkit.trial.host import memory_available_mb
 from envkit.trial.rollouts import TrialsAdapter
 from envkit.trial.store import RunLock
@@ -31,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, help="the run folder; one that holds this run is resumed (default: a new one below runs/)"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="load the model, start the engines, run the guards on them, and end"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the resolved plan and what follows from it")
 
 
@@ -44,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         _dry_run(plan, tasks, evaluated, args.json)
         return 0
+    if args.check:
+        return _checked(plan, args.out, args.json)
     folder = args.out or options.new_run_folder("train")
     try:
         done = train(plan, folder)
@@ -55,6 +63,29 @@ def run(args: argparse.Namespace) -> int:
     else:
         _say(done, plan)
     return 130 if done.interrupted else 1 if done.failure is not None else 0
+
+
+def _checked(plan: Plan, out: Path | None, as_json: bool) -> int:
+    """Runs the guards on the backend's parts in a folder that is taken away again."""
+    backend = plugins.resolve("backends", plan.backend)
+    assemble = getattr(backend, "assemble", None)
+    if assemble is None:
+        raise UserError(f"backend {plan.backend!r} can't be checked: it has no `assemble` of trainer and engines")
+
+    async def work(folder: Path) -> list[Verdict]:
+        parts = await assemble(plan, folder)
+        try:
+            say = None if as_json else lambda verdict: print(verdict, flush=True)
+            return await check_parts(plan, parts, out or Path("runs"), thorough=True, say=say)
+        finally:
+            await asyncio.gather(parts.engines.close(), parts.trainer.close(), return_exceptions=True)
+
+    with tempfile.TemporaryDirectory(prefix="envkit-check-") as folder:
+        verdicts = run_real(work(Path(folder)))
+    wrong = failed(verdicts) is not None
+    if as_json:
+        options.dump({"ok": not wrong, "guards": [verdict.to_json() for verdict in verdicts]})
+    return 1 if wrong else 0
 
 
 def check(plan: Plan, task: str) -> None:

@@ -1,6 +1,16 @@
 """Engines behind HTTP for training, whatever serves them: weights sent, load read, replicas kept alive."""
 
-from envkit.backends.serving.http import HttpEngines, Missed, Written, read_vllm_metrics
+from envkit.backends.serving.http import Held, HttpEngines, Missed, Written, fingerprints, read_vllm_metrics
 from envkit.backends.serving.kept import KeptEngines, KeptSettings, Replica
 
-__all__ = ["HttpEngines", "KeptEngines", "KeptSettings", "Missed", "Replica", "Written", "read_vllm_metrics"]
+__all__ = [
+    "Held",
+    "HttpEngines",
+    "KeptEngines",
+    "KeptSettings",
+    "Missed",
+    "Replica",
+    "Written",
+    "fingerprints",
+    "read_vllm_metrics",
+]

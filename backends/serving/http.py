@@ -27,9 +27,15 @@ from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError
 from envkit.trial.engine_watch import read_page, samples
 
-__all__ = ["HttpEngines", "Missed", "Written", "read_vllm_metrics"]
+__all__ = ["Held", "HttpEngines", "Missed", "Written", "fingerprints", "read_vllm_metrics"]
 
 _RESUME_S = 10.0
+
+
+#: Per replica and tensor, what it samples with: `sent`, the fingerprint of what arrived there; `differs`, elements (or
+#: the tensor, as 1) that are otherwise than the trainer's; `of` how many; `how` that is known: `stored` (read),
+#: `computed` (from what the layer computes), `unreadable`.
+Held = dict[str, dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,16 @@ class HttpEngines:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    @property
+    def weights_dtype(self) -> str | None:
+        """Of the weights as they are sent; None as the trainer has them."""
+        return self._dtype
+
+    @property
+    def transfer_folder(self) -> Path:
+        """Where weights are put for engines of this host."""
+        return self._folder
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -209,6 +225,18 @@ class HttpEngines:
     async def close(self) -> None:
         await self._http.aclose()
         await asyncio.to_thread(shutil.rmtree, self._folder, True)
+
+
+def fingerprints(trainer: Trainer, dtype: str | None) -> dict[str, str]:
+    """Of every tensor that a trainer holds, cast to `dtype` as it is when it is sent. Runs long for large models."""
+    import torch
+
+    from envkit.backends.vllm.inside.envkit_weights import fingerprint
+
+    to = getattr(torch, dtype) if dtype is not None else None
+    return {
+        name: fingerprint(t.to(to) if to is not None and t.is_floating_point() else t) for name, t in trainer.weights()
+    }
 
 
 def read_vllm_metrics(text: str) -> dict[str, float]:

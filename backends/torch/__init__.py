@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from envkit.backends.torch.backend import TorchPlan as plan_model
-    from envkit.backends.torch.backend import derive, run
+    from envkit.backends.torch.backend import assemble, derive, run
     from envkit.tokens.trace import FloatArray, IntArray
 
-__all__ = ["derive", "plan_model", "run", "scorer_of"]
+__all__ = ["assemble", "derive", "plan_model", "run", "scorer_of"]
 
 #: What `envkit train` asks of a backend, loaded when it asks.
-_BACKEND = {"derive": "derive", "plan_model": "TorchPlan", "run": "run"}
+_BACKEND = {"assemble": "assemble", "derive": "derive", "plan_model": "TorchPlan", "run": "run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,10 @@ import os
 import sys
 from pathlib import Path
 
-from envkit.backend import EngineLoad
-from envkit.backends.serving import HttpEngines, KeptEngines, Replica, read_vllm_metrics
+import httpx
+
+from envkit.backend import EngineLoad, Trainer
+from envkit.backends.serving import Held, HttpEngines, KeptEngines, Replica, fingerprints, read_vllm_metrics
 from envkit.backends.torch.config import EnginesConfig
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError
@@ -122,6 +124,25 @@ class TorchEngines(KeptEngines[asyncio.subprocess.Process]):
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
+
+    async def held(self, trainer: Trainer, deadline: Deadline) -> Held:
+        """What each replica samples with, by fingerprint: see `backends.serving.Held`.
+
+        Raises:
+            EnvkitError: A replica can't say.
+        """
+        sent = await asyncio.to_thread(fingerprints, trainer, self.weights_dtype)
+        out: Held = {}
+        for url in self.urls:
+            try:
+                found = (await self._post(url, "/weight_fingerprints", {}, deadline)).json()
+            except httpx.HTTPError as error:
+                raise EnvkitError(f"{url} does not say what it holds: {error!r}") from error
+            out[url] = {
+                name: {"sent": mark, "differs": int(found.get(name) != mark), "of": int(name in found), "how": "stored"}
+                for name, mark in sent.items()
+            }
+        return out
 
     async def load(self, deadline: Deadline) -> EngineLoad:
         """As of `HttpEngines`; the capacity is what the arenas may grow to."""

@@ -13,14 +13,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
-from envkit.backend import Batch, MicroBatch, StepMetrics
+from envkit.backend import Batch, MicroBatch, Row, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig, Packed, chunked_logprobs, step_loss
 from envkit.backends.torch import lora, saving
 from envkit.backends.torch.attention import ATTENTION, install
@@ -29,6 +30,7 @@ from envkit.backends.torch.forest import plant
 from envkit.backends.torch.optimizer import learning_rate, make_optimizer
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
+from envkit.tokens.trace import FloatArray, IntArray
 
 __all__ = ["TorchTrainer", "pick_device"]
 
@@ -193,6 +195,32 @@ class TorchTrainer:
         spread = None if entropies is None else zeros.index_put((trained,), entropies)
         return zeros.index_put((trained,), picked), spread, len(forest.ids)
 
+    async def logprobs(
+        self, sequences: Sequence[IntArray], *, temperature: float, deadline: Deadline, tokens: int = 32_768
+    ) -> list[FloatArray]:
+        """Logprobs of ids 1..n-1 of every sequence under the weights held: [n - 1], in nats, at `temperature`.
+
+        Args:
+            tokens: That go through the model together.
+        """
+        return await self._run(lambda: self._scores(sequences, temperature, deadline, tokens))
+
+    def _scores(
+        self, sequences: Sequence[IntArray], temperature: float, deadline: Deadline, tokens: int
+    ) -> list[FloatArray]:
+        out: list[FloatArray] = []
+        waiting: list[Row] = []
+        for n, ids in enumerate(sequences):
+            waiting.append(_whole_row(ids))
+            if n + 1 == len(sequences) or sum(map(len, waiting)) + len(sequences[n + 1]) > tokens:
+                deadline.check()
+                micro = MicroBatch(tuple(waiting))
+                with torch.no_grad():
+                    found, *_ = self._logprobs(self._model, micro, Packed.of(micro, self._device), temperature)
+                out += [row[1:].float().cpu().numpy() for row in found.split([len(row) for row in waiting])]
+                waiting = []
+        return out
+
     def _clip(self) -> float:
         limit = self.config.optimizer.grad_clip
         parameters = [p for p in self._trained.values() if p.grad is not None]
@@ -251,6 +279,21 @@ class TorchTrainer:
         except asyncio.CancelledError:
             await asyncio.wait({future})
             raise
+
+
+def _whole_row(ids: IntArray) -> Row:
+    """A row of which every token is asked for."""
+    zeros = np.zeros(len(ids))
+    return Row(
+        ids=np.asarray(ids, np.int32),
+        mask=np.arange(len(ids)) > 0,
+        logprobs=zeros.astype(np.float32),
+        versions=np.full(len(ids), -1, np.int32),
+        advantages=zeros,
+        weights=zeros,
+        group="",
+        trial="",
+    )
 
 
 def pick_device(wanted: str) -> torch.device:

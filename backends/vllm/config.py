@@ -19,7 +19,7 @@ class VllmEnginesConfig(BaseModel):
         device: `cpu` (float32, nothing compiled) or `cuda`; `auto` takes GPUs where there are some.
         dtype: Of the weights in the engine; `auto` is float32 on a CPU and bfloat16 on a GPU.
         max_model_len: Longest sequence in tokens; None for the model's own.
-        max_num_seqs: Sequences that one replica samples at a time.
+        max_rows: Sequences that one replica samples at a time.
         kv_cache_mb: Room for keys and values of one replica; None leaves it to vLLM (nine tenths of a GPU; on a CPU
             that would be most of the memory, so 1024 there).
         tensor_parallel: GPUs of one replica.
@@ -47,7 +47,7 @@ class VllmEnginesConfig(BaseModel):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     max_model_len: int | None = Field(default=None, ge=2)
-    max_num_seqs: int = Field(default=64, ge=1)
+    max_rows: int = Field(default=64, ge=1)
     kv_cache_mb: int | None = Field(default=None, ge=1)
     tensor_parallel: int = Field(default=1, ge=1)
     gpus: tuple[int, ...] | None = None

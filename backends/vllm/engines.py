@@ -15,17 +15,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from envkit.backends.serving import KeptEngines, Replica
+from envkit.backend import StepMetrics, Trainer
+from envkit.backends.serving import Held, KeptEngines, Replica
 from envkit.backends.vllm.config import VllmEnginesConfig
+from envkit.backends.vllm.nccl import NcclSender
 from envkit.backends.vllm.server import VllmServer
 from envkit.backends.vllm.update import VllmUpdates
 from envkit.deadline import Deadline
-from envkit.failure import EnvkitError
+from envkit.failure import Boundary, EnvkitError
 from envkit.storage import open_store
 
 __all__ = ["VllmEngines", "server_settings"]
@@ -60,6 +63,8 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
         self._logs = logs or self._folder
         self._store = open_store(config.store) if config.store is not None else None
         self._first_version = version
+        self._sender: NcclSender | None = None
+        self._behind: set[str] = set()  # replicas that are up and wait for the next broadcast
         if config.urls:
             self._replicas = []
             self._urls = [url.rstrip("/") for url in config.urls]
@@ -137,11 +142,70 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
     async def _end(self, process: VllmServer) -> None:
         await process.stop()
 
+    # ---- from GPU to GPU ------------------------------------------------------------------------------------------
+
+    async def update(self, trainer: Trainer, version: int, deadline: Deadline) -> StepMetrics:
+        """See `envkit.backend.Engines` and `HttpEngines.update`."""
+        if self.config.transfer != "nccl":
+            return await super().update(trainer, version, deadline)
+        async with self._updating:
+            began_s = time.perf_counter()
+            targets = tuple(dict.fromkeys([*self.urls, *self._behind]))
+            if not targets:
+                raise EnvkitError("no engine is up", boundary=Boundary.POLICY)
+            if self._sender is None or self._sender.urls != targets:
+                await self._part()
+                self._sender = NcclSender(targets, master=self.config.master_address, dtype=self.config.weights_dtype)
+            clear = "true" if self._clear_kv else "false"
+            try:
+                for url in targets:
+                    await self._post(url, f"/pause?mode=keep&clear_cache={clear}", {}, deadline)
+                paused_s = time.perf_counter()
+                await self._sender.send(trainer, version, deadline)
+                for url in targets:
+                    await self._post(url, "/resume", {}, deadline.within(_OPEN_S, "the resuming of an engine"))
+                    await self._post(url, "/envkit/open", {}, deadline.within(_OPEN_S))
+            except (httpx.HTTPError, EnvkitError) as error:
+                # Whatever they hold now, it may not be what their label says.
+                for url in targets:
+                    await self._lose(url, str(error))
+                self._behind.clear()
+                await self._part()
+                raise EnvkitError(f"no engine took the weights of version {version}: {error}") from error
+            self.version = version
+            self._down -= self._behind
+            self._behind.clear()
+            took_s = time.perf_counter() - began_s
+            return {
+                "sync_s": took_s,
+                "paused_s": time.perf_counter() - paused_s,
+                "replicas": float(len(targets)),
+                "replicas_lost": 0.0,
+            }
+
+    async def _part(self) -> None:
+        """Leaves the group of the last broadcast."""
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            await asyncio.to_thread(sender.close)
+
+    async def _catch_up(self, replica: Replica[VllmServer]) -> None:
+        if self.config.transfer == "nccl" and self.version != self._first_version:
+            async with self._updating:
+                self._behind.add(replica.url)  # nothing lies anywhere that it could be given
+            return
+        await super()._catch_up(replica)
+
+    async def close(self) -> None:
+        """Ends every server. Idempotent."""
+        await self._part()
+        await super().close()
+
     # ---- what engines hold ----------------------------------------------------------------------------------------
 
-    async def held(self, trainer: Any, deadline: Deadline) -> dict[str, dict[str, dict[str, Any]]]:
-        """Per replica and tensor, what the engine computes with against what the trainer holds now: see
-        `Extension.envkit_compare`. Engines should be idle: each worker is busy while it compares.
+    async def held(self, trainer: Trainer, deadline: Deadline) -> Held:
+        """What each replica samples with against what the trainer holds now, element by element: see
+        `backends.serving.Held`. Engines should be idle: each worker is busy while it compares.
 
         Raises:
             EnvkitError: A replica can't say.
@@ -150,7 +214,7 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
             written = await deadline.wait(asyncio.to_thread(self._write, trainer, self.version))
             try:
                 told = await asyncio.to_thread(self._told, written)
-                out: dict[str, dict[str, dict[str, Any]]] = {}
+                out: Held = {}
                 for url in self.urls:
                     try:
                         workers = await self.call(url, "envkit_compare", told, deadline)
@@ -178,7 +242,7 @@ def _joined(workers: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any
 
 def server_settings(config: VllmEnginesConfig, number: int = 0) -> tuple[tuple[str, ...], dict[str, str]]:
     """Arguments and environment of the server of replica `number`, beside those of every `VllmServer`."""
-    arguments = ["--max-num-seqs", str(config.max_num_seqs), "--middleware", "envkit_gate.Gate"]
+    arguments = ["--max-num-seqs", str(config.max_rows), "--middleware", "envkit_gate.Gate"]
     arguments += ["--worker-extension-cls", "envkit_worker.Extension"]
     if config.transfer == "nccl":
         arguments += ["--weight-transfer-config", '{"backend": "nccl"}']

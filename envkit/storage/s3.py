@@ -248,6 +248,21 @@ class S3Store:
         )
         return {"ETag": said["ETag"], "PartNumber": number, "ChecksumSHA256": checksum}
 
+    def link(self, key: str, *, lifetime_s: float) -> str:
+        """A URL by which anybody can read an object, without credentials, for so long.
+
+        Raises:
+            StorageRefused: No credentials to sign it with.
+        """
+        what = {"Bucket": self.bucket, "Key": self._key(key)}
+        end = _end(None)
+        url: str = self._call(
+            f"make a link to {self._name(key)}",
+            end,
+            lambda s3: s3.generate_presigned_url("get_object", Params=what, ExpiresIn=round(lifetime_s)),
+        )
+        return url
+
     def delete(self, key: str, *, deadline: Deadline | None = None) -> None:
         full = self._key(key)
         with contextlib.suppress(NotStored):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,6 +196,10 @@ class TokenLoop:
         self.version = version
         if clear_cache:
             self.clear_cache()
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every tensor as it is sampled with, by name; a tied one under each of its names."""
+        yield from self._model.named_parameters(remove_duplicate=False)
 
     def clear_cache(self) -> None:
         """Forgets all keys and values; running sequences read their past again."""

@@ -189,6 +189,8 @@ class EngineServer:
                 raise Refused(400, "request_ids must be a list of strings")
             await self._abort(ids)
             return {}
+        if asked.path == "/weight_fingerprints":
+            return await self._fingerprints()
         await self._control(asked.path, asked.query, payload)
         return {}
 
@@ -221,6 +223,14 @@ class EngineServer:
             await self._load(str(payload.get("weight_version", "")))
         else:
             raise Refused(404, f"no route POST {path}")
+
+    async def _fingerprints(self) -> dict[str, str]:
+        """Of every tensor that is sampled with."""
+        from envkit.backends.vllm.inside.envkit_weights import fingerprint
+
+        found: dict[str, str] = {}
+        await self._do(lambda: found.update({name: fingerprint(t) for name, t in self._loop.weights()}))
+        return found
 
     async def _load(self, label: str) -> None:
         file, self._pending = self._pending, None

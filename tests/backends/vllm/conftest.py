@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-collect_ignore_glob = [] if find_spec("torch") and find_spec("transformers") else ["*"]
+collect_ignore_glob = [] if find_spec("torch") and find_spec("transformers") else ["test_conformance.py"]
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class OwnLoop:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], within_s: float = 500.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], within_s: float = 1400.0) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(within_s)
 
     def stop(self) -> None:
@@ -111,12 +111,19 @@ def engines(tied: Path, own_loop: OwnLoop, tmp_path_factory: pytest.TempPathFact
 
     install()
     config = VllmEnginesConfig(
-        replicas=2, device="cpu", max_model_len=1024, max_num_seqs=16, kv_cache_mb=128, health_every_s=1.0, threads=1
+        replicas=2,
+        device="cpu",
+        max_model_len=1024,
+        max_rows=16,
+        kv_cache_mb=128,
+        health_every_s=1.0,
+        threads=1,
+        start_timeout_s=900,
     )
     made: Any = VllmEngines(config, tied, logs=tmp_path_factory.mktemp("logs"))
 
     async def start() -> None:
-        await made.start(Deadline.after(400))
+        await made.start(Deadline.after(900))
 
     own_loop.run(start())
     yield made

@@ -18,7 +18,7 @@ from envkit.failure import EnvkitError
 from envkit.tokens.generation import Generation, SamplingParams
 from envkit.tokens.prompt import PromptIds
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 
 PROMPT = np.arange(5, 45, dtype=np.int32)
 
