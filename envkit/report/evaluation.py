@@ -163,8 +163,8 @@ def against_best(results: Iterable[TrialResult], facts: Mapping[str, TaskFacts])
     for result in results:
         groups.setdefault(group_key(result), []).append(result)
     means = [task_means(trials) for trials in groups.values()]
-    averages = [_average(list(found.values())) for found in means]
-    best = max((n for n, value in enumerate(averages) if value is not None), key=lambda n: averages[n], default=None)
+    averages = {number: math.fsum(found.values()) / len(found) for number, found in enumerate(means) if found}
+    best = max(averages, key=lambda number: averages[number], default=None)
     return [
         None if best is None or number == best else difference(means[best], found, facts)
         for number, found in enumerate(means)
