@@ -86,13 +86,14 @@ function toggleTheme() {
   say(`${next} theme`);
 }
 
+const ARROWS = { ArrowDown: "↓", ArrowUp: "↑", ArrowLeft: "←", ArrowRight: "→" };
 const EVERYWHERE = [["?", "these keys"], ["t", "light or dark"], ["/", "search"], ["Esc", "leave a field, close, go back"]];
 
 function help() {
   const keys = [...((current && current.keys) || []).map(([key, what]) => [key, what]), ...EVERYWHERE];
   const dialog = h("dialog.help", { "aria-label": "Keyboard shortcuts", onclose: () => dialog.remove(), onclick: (event) => { if (event.target === dialog) dialog.close(); } },
     h("h2", null, "Keys"),
-    h("dl", null, keys.map(([key, what]) => [h("dt", null, key.split(" ").map((one) => h("kbd", null, one))), h("dd", null, what)])),
+    h("dl", null, keys.map(([key, what]) => [h("dt", null, key.split(" ").map((one) => h("kbd", null, ARROWS[one] || one))), h("dd", null, what)])),
     h("form", { method: "dialog" }, h("button", null, "Close")));
   document.body.append(dialog);
   dialog.showModal();

@@ -124,7 +124,8 @@ export function bytes(value) {
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
-  if (value < 3600) return `${Math.floor(value / 60)} min ${String(Math.round(value % 60)).padStart(2, "0")}`;
+  value = Math.round(value);
+  if (value < 3600) return `${Math.floor(value / 60)} min ${String(value % 60).padStart(2, "0")}`;
   return `${Math.floor(value / 3600)} h ${String(Math.floor((value % 3600) / 60)).padStart(2, "0")}`;
 }
 

@@ -369,14 +369,18 @@ class FileView {
   close() { this.closeLists(); clearTimeout(this.leading); }
 }
 
-/** How many characters two texts share at their start and at their end, whole words only. */
+const WORD = /[\p{L}\p{N}.,]/u;
+
+/** How many characters two texts share at their start and at their end; words and figures are never cut. */
 export function common(a, b) {
   const most = Math.min(a.length, b.length);
   let head = 0;
   while (head < most && a[head] === b[head]) head++;
-  while (head > 0 && head < Math.max(a.length, b.length) && /[\p{L}\p{N}]/u.test(a[head - 1] || "") && (/[\p{L}\p{N}]/u.test(a[head] || "") || /[\p{L}\p{N}]/u.test(b[head] || ""))) head--;
+  if (head < a.length || head < b.length) {
+    while (head > 0 && WORD.test(a[head - 1]) && (WORD.test(a[head] || "") || WORD.test(b[head] || ""))) head--;
+  }
   let tail = 0;
   while (tail < most - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
-  while (tail > 0 && /[\p{L}\p{N}]/u.test(a[a.length - tail] || "") && (/[\p{L}\p{N}]/u.test(a[a.length - tail - 1] || "") || /[\p{L}\p{N}]/u.test(b[b.length - tail - 1] || ""))) tail--;
+  while (tail > 0 && WORD.test(a[a.length - tail]) && (WORD.test(a[a.length - tail - 1] || "") || WORD.test(b[b.length - tail - 1] || ""))) tail--;
   return [head, tail];
 }

@@ -19,8 +19,8 @@ from typing import Any
 from envkit.atif import build_trajectory
 from envkit.failure import Boundary, Failure, FailureKind
 from envkit.messages import AssistantMessage, Message, StopReason, ToolCall, ToolSpec, Usage, well_formed
-from envkit.tokens.samples import write_samples
 from envkit.tokens.export import drop_finishes, export
+from envkit.tokens.samples import write_samples
 from envkit.tokens.scored import score_trace, write_scored
 from envkit.tokens.store import TraceWriter
 from envkit.tokens.trace import Trace
@@ -150,7 +150,7 @@ def write_run(run: Path, trials: int = 60, tasks: int = 12, seed: int = 7) -> li
     names = [f"office/{VERBS[n % 10]}-{NOUNS[n % 8]}-{n:03}" for n in range(tasks)]
     hard = {name: rng.random() for name in names}
     specs = [
-        spec(names[n % tasks], n // tasks, model="qwen-27b" if n % 2 else "glm-4.5-air") for n in range(trials)
+        spec(names[n % tasks], n // tasks, model="qwen-27b" if n // tasks % 2 else "glm-4.5-air") for n in range(trials)
     ]
     write_plan(run, specs)
     results = []
@@ -272,7 +272,7 @@ def write_rich_trial(run: Path, task: Path, *, sample: int = 0, hostile: bool = 
             _add(tar, f"filesystem/{name}", data)
         _add(tar, "filesystem/reply.md", b"# Reply\n\nThe forecast is **updated**.\n")
         if hostile:
-            _add(tar, "filesystem/<img src=x onerror=window.hacked=1>.html", HOSTILE.encode("utf-8", "replace"))
+            _add(tar, "filesystem/<img src=x onerror=window.hacked=1>.html", HOSTILE.replace("\0", "").encode("utf-8", "replace"))
     write_artifacts(final, initial, folder / "artifacts")
     final.unlink()
     return result.trial_id
@@ -286,8 +286,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes | None) -> None:
     tar.addfile(member, None if data is None else io.BytesIO(data))
 
 
-WORDS = ("the quarter's revenue stands against plan while costs of region north were booked late and margin of all "
-         "sheets follows from totals so that every figure in this table has a source which can be named").split()  # fmt: skip
+WORDS = ["the", "quarter's", "revenue", "stands", "against", "plan", "while", "costs", "of", "region", "north", "were", "booked", "late", "and", "margin", "of", "all", "sheets", "follows", "from", "totals", "so", "that", "every", "figure", "in", "this", "table", "has", "a", "source", "which", "can", "be", "named"]  # fmt: skip
 
 
 def prose(rng: random.Random, words: int) -> str:
