@@ -121,7 +121,11 @@ class HttpEngines:
             written = await deadline.wait(asyncio.to_thread(self._write, trainer, version))
             written_s = time.perf_counter()
             targets = self.urls
-            took = await asyncio.gather(*(self._one(url, written, version, deadline) for url in targets))
+            try:
+                took = await asyncio.gather(*(self._one(url, written, version, deadline) for url in targets))
+            except BaseException:
+                asyncio.get_running_loop().run_in_executor(None, self._discard, written)
+                raise
             missed = {url: outcome for url, outcome in zip(targets, took, strict=True) if isinstance(outcome, Missed)}
             all_missed = len(missed) == len(targets)
             for url, outcome in missed.items():

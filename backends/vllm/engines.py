@@ -119,11 +119,12 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
             await server.stop()
             raise
         replica.url, replica.port = server.url, int(server.url.rpartition(":")[2])
-        replica.version = self._first_version
+        # What a server starts with is the first version; which trainer's weights it shall hold, `_catch_up` knows.
+        replica.version = self._first_version if self._held is None else -1
 
     async def _open(self, replica: Replica[VllmServer], deadline: Deadline) -> None:
         try:
-            if replica.version == self._first_version:
+            if self._held is None:
                 await self._label(replica.url, deadline)
             else:
                 await self._post(replica.url, "/envkit/open", {}, deadline.within(_OPEN_S))

@@ -105,7 +105,7 @@ class VllmServer:
     async def ended(self) -> None:
         """Returns when it has ended, by itself or by `stop`."""
         while self.alive:  # noqa: ASYNC110 a process is no event
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.5)
 
     async def start(self) -> None:
         """Starts it and waits until it is healthy.
@@ -148,7 +148,7 @@ class VllmServer:
                         return
                 if deadline.expired:
                     raise self._fault(f"did not answer within {self._start_timeout_s:g} s")
-                await asyncio.sleep(0.25)
+                await asyncio.sleep(0.5)
 
     def _fault(self, what: str) -> EnvkitError:
         return EnvkitError(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["VllmUpdates"]
 
 _RESUME_S = 30.0
-_POLL_S = 0.02
+_POLL_S, _POLL_MAX_S = 0.02, 0.5
 _LINK_S = 24 * 3600.0
 
 
@@ -108,8 +108,10 @@ class VllmUpdates(HttpEngines):
         """Returns when a replica has the whole version beside it, checked; it samples on meanwhile."""
         told = await asyncio.to_thread(self._told, written)
         await self.call(url, "envkit_stage", {"version": version, **told}, deadline)
+        pause_s = _POLL_S
         while not all(r["ready"] for r in await self.call(url, "envkit_staged", {"version": version}, deadline)):
-            await deadline.wait(asyncio.sleep(_POLL_S))
+            await deadline.wait(asyncio.sleep(pause_s))
+            pause_s = min(1.5 * pause_s, _POLL_MAX_S)  # to ask costs the engine a little each time
 
     def _told(self, written: Written) -> dict[str, Any]:
         from envkit.backends.vllm.inside.envkit_weights import MANIFEST, Manifest
@@ -126,6 +128,9 @@ class VllmUpdates(HttpEngines):
             await self._post(url, f"/pause?mode=keep&clear_cache={clear}", {}, deadline)
         except (httpx.HTTPError, EnvkitError) as error:
             return Missed(_words(error), broken=not await self._resumed(url))
+        except BaseException:
+            await self._lose(url, "an update was broken off while it was paused")
+            raise
         try:
             await self.call(url, "envkit_apply", {"version": version}, deadline)
             await self._post(url, "/update_weight_version", {"new_version": f"v{version}"}, deadline)
@@ -133,6 +138,9 @@ class VllmUpdates(HttpEngines):
         except (httpx.HTTPError, EnvkitError) as error:
             # Its weights may be the new ones under the old label: it stays paused, and is taken down.
             return Missed(_words(error), broken=True)
+        except BaseException:
+            await self._lose(url, "an update was broken off while weights were loaded")
+            raise
         return time.perf_counter() - began_s
 
     async def _resumed(self, url: str) -> bool:

@@ -58,6 +58,7 @@ class _Staging:
         self.folder: Path | None = None
         self.fetched: Path | None = None  # to be taken away again
         self.manifest: Manifest | None = None
+        self.dropped = False
 
 
 class Extension:
@@ -168,11 +169,15 @@ def _bring(staging: _Staging, source: Mapping[str, Any]) -> None:
         staging.error = ""
     except BaseException as error:  # noqa: BLE001 the capture point of a thread: told by `envkit_staged`
         staging.error = f"{type(error).__name__}: {error}"
+    if staging.dropped:
+        _drop(staging)  # another version was asked for meanwhile
 
 
 def _drop(staging: _Staging | None) -> None:
-    if staging is not None and staging.fetched is not None:
-        shutil.rmtree(staging.fetched, ignore_errors=True)
+    if staging is not None:
+        staging.dropped = True
+        if staging.fetched is not None:
+            shutil.rmtree(staging.fetched, ignore_errors=True)
 
 
 def _own_checkpoint(worker: Any) -> dict[str, Entry]:

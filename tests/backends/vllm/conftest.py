@@ -44,7 +44,7 @@ class Trainer:
                 noise = torch.randn(p.shape, generator=draws)
                 p.add_(noise * by * (p.std() if p.numel() > 1 and p.dim() > 1 else 0.1))
 
-    def logprobs(self, prompt: Any, ids: Any) -> Any:
+    def truth(self, prompt: Any, ids: Any) -> Any:
         import torch
 
         with torch.inference_mode():

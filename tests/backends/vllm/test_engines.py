@@ -31,7 +31,7 @@ async def sample(url: str | tuple[str, ...], tokens: int, session: str = "s", **
 
 def away(answer: Generation, trainer: Any, skip: int = 0) -> float:
     """How far the engine's logprobs are from the trainer's, from a token on."""
-    truth = trainer.logprobs(PROMPT, answer.ids)
+    truth = trainer.truth(PROMPT, answer.ids)
     return float(np.abs(truth - answer.logprobs)[skip:].max())
 
 
@@ -162,7 +162,7 @@ def test_an_update_that_is_broken_off_leaves_the_old_weights(
         await asyncio.sleep(3600)
 
     async def scene() -> None:
-        before = trainer.logprobs(PROMPT, [7, 8, 9])
+        before = trainer.truth(PROMPT, [7, 8, 9])
         await engines.update(trainer, engines.version + 1, Deadline.after(120))
         held = engines.version
         monkeypatch.setattr(engines, "_swap", stalled)
@@ -177,7 +177,7 @@ def test_an_update_that_is_broken_off_leaves_the_old_weights(
             answer = await sample(url, 10)
             assert set(answer.versions.tolist()) == {held}
             assert away(answer, trainer) < 1e-4
-        assert np.array_equal(before, trainer.logprobs(PROMPT, [7, 8, 9]))
+        assert np.array_equal(before, trainer.truth(PROMPT, [7, 8, 9]))
         await engines.update(other, held + 1, Deadline.after(120))
         assert away(await sample(engines.urls[0], 10), other) < 1e-4, "and the next one is whole"
 

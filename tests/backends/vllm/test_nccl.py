@@ -48,4 +48,4 @@ async def test_a_broadcast_gives_every_replica_the_trainers_weights(tied: Path, 
                     deadline=Deadline.after(60),
                 )
             assert set(answer.versions.tolist()) == {version}
-            assert float(np.abs(trainer.logprobs(PROMPT, answer.ids) - answer.logprobs).max()) < 1e-3
+            assert float(np.abs(trainer.truth(PROMPT, answer.ids) - answer.logprobs).max()) < 1e-3
