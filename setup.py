@@ -15,5 +15,8 @@ for wing in WINGS:
 setup(
     packages=packages,
     package_dir={"envkit": "envkit", **{f"envkit.{wing}": wing for wing in WINGS}},
-    package_data={"": ["*.txt", "*.toml", "*.json", "*.typed", "*.md", "*.sh", "Dockerfile", "*.html", "*.css", "*.js", "*.svg"]},
+    package_data={
+        "": ["*.txt", "*.toml", "*.json", "*.typed", "*.md", "*.sh", "Dockerfile", "*.html", "*.css", "*.js", "*.svg"],
+        "envkit.tasks.packs": ["templates/**/*.txt"],
+    },
 )

@@ -1,0 +1,1 @@
+"""Making task packs: scaffold, check, split, compare, import and export. Used through `envkit pack`; see docs/pack.md."""
