@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backend",
+    "BackgroundSaves",
     "Batch",
     "EngineLoad",
     "Engines",
     "MicroBatch",
+    "RestartableTrainer",
     "Rollout",
     "RolloutRequest",
     "Row",
@@ -212,6 +214,29 @@ class Trainer(Protocol):
     async def load(self, folder: Path, deadline: Deadline) -> None: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class RestartableTrainer(Protocol):
+    """A trainer that may lose its weights (a rank of many died) and can begin again: `version` is 0 then, steps fail,
+    and `load`, or `restart` where there is nothing to load, brings it back."""
+
+    async def restart(self, deadline: Deadline) -> None:
+        """Goes back to version 0, with the weights that it began with."""
+        ...
+
+
+@runtime_checkable
+class BackgroundSaves(Protocol):
+    """A trainer that writes checkpoints beside training: `save` in two halves."""
+
+    async def begin_save(self, folder: Path, deadline: Deadline) -> None:
+        """Takes what is to be saved as it is now; training may go on while it is written."""
+        ...
+
+    async def settle(self, deadline: Deadline) -> None:
+        """Waits until the folder of the last `begin_save` is there, whole. Training may go on meanwhile."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

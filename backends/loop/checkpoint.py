@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envkit.backend import Trainer
+from envkit.backend import BackgroundSaves, Trainer
 from envkit.backends.loop.clock import Clock
 from envkit.backends.loop.storage import Storage
 from envkit.backends.loop.waits import FirstFailure, bounded
@@ -136,12 +136,14 @@ class Checkpoints:
         return folder / "policy"
 
     async def save(self, trainer: Trainer, seconds: float, grace_s: float, first: FirstFailure) -> Path:
-        """The first half: the trainer's folder, staged. Nothing may train meanwhile."""
+        """The first half: the trainer's folder, staged, or begun where the trainer writes beside its training. Nothing
+        may train meanwhile."""
         staged = await self._clock.offload(self._storage.staging)
         what = "the trainer's saving of a checkpoint"
+        save = trainer.begin_save if isinstance(trainer, BackgroundSaves) else trainer.save
         try:
             await bounded(
-                trainer.save(staged / "policy", self._clock.deadline(seconds, what)),
+                save(staged / "policy", self._clock.deadline(seconds, what)),
                 seconds,
                 what,
                 grace_s=grace_s,
@@ -151,6 +153,21 @@ class Checkpoints:
             shutil.rmtree(staged, ignore_errors=True)
             raise
         return staged
+
+    async def settle(self, trainer: Trainer, staged: Path, seconds: float, grace_s: float) -> None:
+        """What a trainer that writes beside its training has left to write. May run beside training.
+
+        Raises:
+            EnvkitError: It could not be written; nothing is left of it.
+        """
+        if not isinstance(trainer, BackgroundSaves):
+            return
+        what = "the trainer's writing of a checkpoint"
+        try:
+            await bounded(trainer.settle(self._clock.deadline(seconds, what)), seconds, what, grace_s=grace_s)
+        except BaseException:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise
 
     async def publish(self, staged: Path, step: int, next_ordinal: int) -> Checkpoint:
         """The second half: durable, then marked. May run beside training; one at a time.

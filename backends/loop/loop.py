@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from envkit.backend import Engines, Run, StepMetrics, Trainer, Trials
+from envkit.backend import Engines, RestartableTrainer, Run, StepMetrics, Trainer, Trials
 from envkit.backends.data.group import Group, GroupReport
 from envkit.backends.data.prepare import Prepared
 from envkit.backends.loop.buffer import Buffer
@@ -391,16 +391,36 @@ class Loop:
                 raise
             except Exception as error:
                 whole = self._trainer.version == step - 1
-                again = attempt < plan.retry.train and whole
-                self._fault("train", error, "tried again" if again else "the run ends; it can be resumed")
+                lost = isinstance(self._trainer, RestartableTrainer) and self._trainer.version < step - 1
+                again = attempt < plan.retry.train and (whole or lost)
+                then = "tried again" if whole else "what was trained since the last checkpoint is trained again"
+                self._fault("train", error, then if again else "the run ends; it can be resumed")
                 if not again:
                     raise
+                if not whole:
+                    await self._go_back(step)
             else:
                 if self._trainer.version != step:
                     raise EnvkitError(f"after step {step} the trainer says version {self._trainer.version}")
                 result: StepMetrics = metrics
                 return result
         raise AssertionError("unreachable")
+
+    async def _go_back(self, step: int) -> None:
+        """A trainer that has lost its weights gets those of the newest checkpoint and is trained again, on the same
+        groups, up to the step before `step`."""
+        deadline = self.plan.deadline
+        await self._saving.finish()
+        checkpoint = self._checkpoints.newest
+        if checkpoint is not None:
+            await self._checkpoints.load(self._trainer, checkpoint, deadline.load_s, deadline.cancel_s)
+        elif isinstance(self._trainer, RestartableTrainer):
+            what = "the trainer's restart"
+            again = self._trainer.restart(self._clock.deadline(deadline.load_s, what))
+            await self._bounded(again, deadline.load_s, what)
+        steps = self._buffer.state.steps
+        for earlier in sorted(s for s in steps if self._trainer.version < s < step):
+            await self._step(earlier, steps[earlier], replayed=True)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 

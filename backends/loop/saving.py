@@ -64,12 +64,12 @@ class Saving:
 
     async def last(self, step: int) -> None:
         """At a run's end: everything trained is durable on return. Raises `Ended` where it is not."""
-        await self._finish()
+        await self.finish()
         for attempt in range(self._plan.retry.checkpoint + 1):
             if step <= self.saved:
                 break
             await self._save(step, last=attempt == self._plan.retry.checkpoint)
-            await self._finish()
+            await self.finish()
         self._first.check()
 
     async def close(self) -> None:
@@ -88,13 +88,16 @@ class Saving:
         except Exception as error:  # noqa: BLE001 a capture point: the run goes on without this checkpoint
             self._failure(error, last=last)
             return
-        self._publishing = asyncio.get_running_loop().create_task(self._publish(staged, step, begun_s, last=last))
+        ordinal = self._buffer.state.next_ordinal  # now: more begin while it is written
+        publishing = self._publish(staged, step, ordinal, begun_s, last=last)
+        self._publishing = asyncio.get_running_loop().create_task(publishing)
 
-    async def _publish(self, staged: Path, step: int, begun_s: float, *, last: bool) -> None:
+    async def _publish(self, staged: Path, step: int, ordinal: int, begun_s: float, *, last: bool) -> None:
         deadline = self._plan.deadline
         try:
+            await self._checkpoints.settle(self._trainer, staged, deadline.save_s, deadline.cancel_s)
             checkpoint = await bounded(
-                self._checkpoints.publish(staged, step, self._buffer.state.next_ordinal),
+                self._checkpoints.publish(staged, step, ordinal),
                 deadline.save_s,
                 "making the policy checkpoint durable",
                 grace_s=deadline.cancel_s,
@@ -121,7 +124,8 @@ class Saving:
         if ends:
             self._first.set(error)
 
-    async def _finish(self) -> None:
+    async def finish(self) -> None:
+        """What is being made durable is, or has failed."""
         if self._publishing is not None:
             await asyncio.wait([self._publishing])  # bounded by itself
             self._publishing = None

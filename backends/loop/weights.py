@@ -82,7 +82,7 @@ class Weights:
         attempt = 0
         while version != self.version:
             failure = await self._update(version, step, begun_s)
-            if failure is None:
+            if failure is None or self._trainer.version != version:  # it has lost them; its next step says so
                 break
             lag = version - self.version
             lags = self.version < 0 or lag > self._plan.sync_lag
