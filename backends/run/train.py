@@ -76,7 +76,8 @@ def _checked(plan: Plan, out: Path | None, as_json: bool) -> int:
         parts = await assemble(plan, folder)
         try:
             say = None if as_json else lambda verdict: print(verdict, flush=True)
-            return await check_parts(plan, parts, out or Path("runs"), thorough=True, say=say)
+            found: list[Verdict] = await check_parts(plan, parts, out or Path("runs"), thorough=True, say=say)
+            return found
         finally:
             await asyncio.gather(parts.engines.close(), parts.trainer.close(), return_exceptions=True)
 

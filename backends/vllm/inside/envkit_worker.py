@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from envkit_weights import Entry, Manifest, check, fetch, fingerprint, read_tensors
-from vllm.config import set_current_vllm_config
-from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
-from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
-from vllm.model_executor.model_loader.reload.layerwise import _place_kernel_tensors, get_layerwise_info
-from vllm.model_executor.model_loader.reload.meta import get_numel_loaded, restore_layer_on_meta
-from vllm.model_executor.model_loader.reload.utils import get_layer_params_buffers
-from vllm.model_executor.model_loader.weight_utils import default_weight_loader
+from envkit_weights import Entry, Manifest, check, fetch, fingerprint, read_tensors  # type: ignore[import-not-found]
+from vllm.config import set_current_vllm_config  # type: ignore[import-not-found]
+from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding  # type: ignore[import-not-found]
+from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload  # type: ignore[import-not-found]
+from vllm.model_executor.model_loader.reload.layerwise import _place_kernel_tensors, get_layerwise_info  # type: ignore[import-not-found]
+from vllm.model_executor.model_loader.reload.meta import get_numel_loaded, restore_layer_on_meta  # type: ignore[import-not-found]
+from vllm.model_executor.model_loader.reload.utils import get_layer_params_buffers  # type: ignore[import-not-found]
+from vllm.model_executor.model_loader.weight_utils import default_weight_loader  # type: ignore[import-not-found]
 
 __all__ = ["Extension"]
 
@@ -204,29 +204,37 @@ class _OnMeta:
         self._model = model
         self._loader = loader
         self._layers = list(model.modules())
-        self._original: list[tuple[torch.Tensor, Any]] = []
+        self._original: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> _OnMeta:
-        for layer in self._layers:
-            info = get_layerwise_info(layer)
-            info.kernel_tensors = get_layer_params_buffers(layer)
-            info.kernel_non_persistent_buffers = set(layer._non_persistent_buffers_set)
-            restore_layer_on_meta(layer, info)
-            for name, param in layer.named_parameters(recurse=False):
-                self._original.append((param, param.__dict__.get("weight_loader")))
-                own = getattr(param, "weight_loader", default_weight_loader)
-                param.__dict__["weight_loader"] = self._loader((layer, name), param, own)
+        try:
+            for layer in self._layers:
+                self._replace(layer)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
+    def _replace(self, layer: torch.nn.Module) -> None:
+        info = get_layerwise_info(layer)
+        info.kernel_tensors = get_layer_params_buffers(layer)
+        info.kernel_non_persistent_buffers = set(layer._non_persistent_buffers_set)
+        restore_layer_on_meta(layer, info)
+        for name, param in layer.named_parameters(recurse=False):
+            own = getattr(param, "weight_loader", None)  # some classes of parameters have it as a property
+            self._original.append((param, own))
+            param.weight_loader = self._loader((layer, name), param, own or default_weight_loader)
+
     def __exit__(self, *exc: object) -> None:
-        for param, loader in self._original:
+        for param, loader in reversed(self._original):
             if loader is None:
-                param.__dict__.pop("weight_loader", None)
+                del param.weight_loader
             else:
-                param.__dict__["weight_loader"] = loader
+                param.weight_loader = loader
         for layer in self._layers:
             info = get_layerwise_info(layer)
-            _place_kernel_tensors(layer, info)
+            if info.kernel_tensors is not None:
+                _place_kernel_tensors(layer, info)
             info.reset()
 
 
@@ -291,7 +299,7 @@ def _tied(model: torch.nn.Module) -> dict[Place, list[Place]]:
 
 def _pack_embeddings(model: torch.nn.Module) -> None:
     """On a CPU: embeddings are packed for the product that gives logits, and a reload leaves tied ones as they were."""
-    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm  # type: ignore[import-not-found]
 
     for module in model.modules():
         if isinstance(module, VocabParallelEmbedding) and hasattr(module, "cpu_linear") and module.weight.numel():
