@@ -1,4 +1,4 @@
-"""`envkit view`: a local web page over runs: trials with filters, conversations, files, criteria, tokens, comparison."""
+"""`envkit view`: a local web page over runs: trials, conversations, files, criteria, tokens, comparison."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ class Row:
 
     @property
     def said(self) -> str:
-        what = f"reward {self.reward:.3g}" if self.reward is not None else (self.failure or self.status).replace("_", " ")
+        what = (
+            f"reward {self.reward:.3g}" if self.reward is not None else (self.failure or self.status).replace("_", " ")
+        )
         return f"attempt {self.sample}: {what}, {self.turns} turns"
 
 

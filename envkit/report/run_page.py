@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
@@ -102,7 +102,8 @@ def _head(run: RunFacts, rows: Sequence[EvalRow]) -> str:
         tiles.append(_tile(f"{tokens:,}", "tokens sampled"))
     return (
         f"<header><h1>Evaluation {escape(run.name)}</h1>"
-        f'<div class="soft">{len(run.rows):,} trials{planned}{escape(when)} · envkit {escape(__version__)}</div></header>'
+        f'<div class="soft">{len(run.rows):,} trials{planned}{escape(when)} · envkit {escape(__version__)}</div>'
+        "</header>"
         f'<div class="tiles">{"".join(tiles)}</div>'
     )
 
@@ -137,7 +138,9 @@ def _against(found: Difference) -> str:
     if value is None:
         return '<span class="pill">no common task with the best</span>'
     span = f" [{found.estimate.lower:+.3f}, {found.estimate.upper:+.3f}]" if found.estimate.has_interval else ""
-    word = {"tie": "tie with the best", "worse": "below the best", "better": "above the best"}.get(found.verdict, found.verdict)
+    word = {"tie": "tie with the best", "worse": "below the best", "better": "above the best"}.get(
+        found.verdict, found.verdict
+    )
     kind = {"worse": "bad", "better": "good"}.get(found.verdict, "")
     return f'<span class="pill {kind}">{escape(word)}: {value:+.3f}{escape(span)}</span>'
 
@@ -192,7 +195,8 @@ def _histograms(run: RunFacts) -> str:
         most = max(bins)
         bars = "".join(
             f'<rect x="{52 + n * 18.8:.1f}" width="17" y="{180 - 160 * count / most:.1f}" '
-            f'height="{160 * count / most:.1f}" fill="{colour}"><title>{count} of {len(rewards)}: reward {n / 20:.2f} to '
+            f'height="{160 * count / most:.1f}" fill="{colour}">'
+            f"<title>{count} of {len(rewards)}: reward {n / 20:.2f} to "
             f"{(n + 1) / 20:.2f}</title></rect>"
             for n, count in enumerate(bins)
         )
@@ -218,7 +222,10 @@ def _matrix(run: RunFacts) -> str:
     for key, rows in run.by_group.items():
         for row in rows:
             found[row.task][key].append(row)
-    means = {task: _mean([r.reward for rows in by.values() for r in rows if r.reward is not None]) for task, by in found.items()}
+    means = {
+        task: _mean([r.reward for rows in by.values() for r in rows if r.reward is not None])
+        for task, by in found.items()
+    }
     ordered = sorted(found, key=lambda task: (means[task] is None, means[task] or 0.0, task))
     lines = []
     for task in ordered[:_TASKS]:
@@ -227,7 +234,11 @@ def _matrix(run: RunFacts) -> str:
     head = "".join(
         f'<th scope="col">{escape(policy)}<small>under {escape(harness)}</small></th>' for policy, harness in keys
     )
-    more = f'<p class="note">{len(ordered) - _TASKS:,} more tasks are in the run folder</p>' if len(ordered) > _TASKS else ""
+    more = (
+        f'<p class="note">{len(ordered) - _TASKS:,} more tasks are in the run folder</p>'
+        if len(ordered) > _TASKS
+        else ""
+    )
     note = '<p class="note">The hardest first. A dot per attempt: filled by reward, hollow without a verdict.</p>'
     table_ = f'<table class="matrix"><thead><tr><th>task</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
     return _section("Tasks", note, f'<div class="wide">{table_}</div>', more)
@@ -238,7 +249,8 @@ def _cell(rows: Sequence[Row]) -> str:
         return '<td class="nothing"></td>'
     mean = _mean([row.reward for row in rows if row.reward is not None])
     dots = "".join(
-        f'<i class="{_dot(row)}"><title>{escape(row.said)}</title></i>' for row in sorted(rows, key=lambda r: r.sample)[:_DOTS]
+        f'<i class="{_dot(row)}"><title>{escape(row.said)}</title></i>'
+        for row in sorted(rows, key=lambda r: r.sample)[:_DOTS]
     )
     more = f"+{len(rows) - _DOTS}" if len(rows) > _DOTS else ""
     level = "none" if mean is None else f"q{min(9, max(0, int(mean * 9.999)))}"
@@ -256,7 +268,11 @@ def _dot(row: Row) -> str:
 def _failures(run: RunFacts) -> str:
     lost = [row for row in run.rows if row.reward is None and row.status != "cancelled"]
     if not lost:
-        return _section("Failures", '<p class="note">Every trial that was not cancelled has a verdict.</p>') if run.rows else ""
+        return (
+            _section("Failures", '<p class="note">Every trial that was not cancelled has a verdict.</p>')
+            if run.rows
+            else ""
+        )
     kinds: dict[str, list[Row]] = defaultdict(list)
     for row in lost:
         kinds[row.failure or row.status].append(row)
@@ -283,7 +299,8 @@ def _causes(found: Triage) -> str:
     if not rows:
         return ""
     head = ["likely cause", "trials", "of those", "mean", "tasks", "what to do"]
-    note = f'<p class="note">{found.low:,} trials got less than {found.below:g}, or no verdict; each is under one cause.</p>'
+    said = f"{found.low:,} trials got less than {found.below:g}, or no verdict; each is under one cause."
+    note = f'<p class="note">{said}</p>'
     return _section("Why rewards are low", note, f'<div class="said">{table(head, rows)}</div>')
 
 
@@ -293,9 +310,14 @@ def _criteria(run: RunFacts) -> str:
         return ""
     failing.sort(key=lambda c: (-len(c.tasks), -c.failed, c.id))
     rows = [
-        [c.id, c.description, f"{c.failed:,} of {c.judged:,}", f"{len(c.tasks):,}", c.message] for c in failing[:_CRITERIA]
+        [c.id, c.description, f"{c.failed:,} of {c.judged:,}", f"{len(c.tasks):,}", c.message]
+        for c in failing[:_CRITERIA]
     ]
-    more = f'<p class="note">{len(failing) - _CRITERIA:,} more criteria failed somewhere</p>' if len(failing) > _CRITERIA else ""
+    more = (
+        f'<p class="note">{len(failing) - _CRITERIA:,} more criteria failed somewhere</p>'
+        if len(failing) > _CRITERIA
+        else ""
+    )
     head = ["criterion", "what it asks", "failed", "tasks", "said once"]
     return _section("Criteria that fail", f'<div class="said">{table(head, rows)}</div>', more)
 
@@ -313,7 +335,8 @@ def _behaviour(run: RunFacts) -> str:
         calls = [float(row.calls) for row in worked]
         rows.append(
             [
-                " under ".join(key), _number(_mean(turns)), number(max(turns)), _number(_mean(sampled)), _number(_mean(calls)),
+                " under ".join(key), _number(_mean(turns)), number(max(turns)), _number(_mean(sampled)),
+                _number(_mean(calls)),
                 _number(_mean(contexts)), _percent(sum(row.stop == "context" for row in worked) / len(worked)),
                 _seconds(_mean([row.seconds for row in worked])),
             ]
@@ -328,7 +351,11 @@ def _behaviour(run: RunFacts) -> str:
     )
     ends = f'<h3>How the work ended</h3>{"".join(bars)}<div class="legend">{legend}</div>' if stops else ""
     times = [[name.replace("_", " "), _seconds(total / max(1, n)), f"{n:,}"] for name, (total, n) in run.slowest()]
-    spent = f"<h3>Where the time of a trial goes</h3>{table(['stage', 'mean', 'trials'], times, numeric_from=1)}" if times else ""
+    spent = (
+        f"<h3>Where the time of a trial goes</h3>{table(['stage', 'mean', 'trials'], times, numeric_from=1)}"
+        if times
+        else ""
+    )
     return _section("Behaviour", table(head, rows, numeric_from=1), ends, spent)
 
 
@@ -341,7 +368,8 @@ def _stacked(name: str, counts: Counter[str], order: Sequence[str]) -> str:
         if counts[stop]
     )
     said = ", ".join(f"{counts[stop]} {stop.replace('_', ' ')}" for stop in order if counts[stop])
-    return f'<div class="stack"><span>{escape(name)}</span><div role="img" aria-label="{escape(said, quote=True)}">{parts}</div></div>'
+    label = escape(said, quote=True)
+    return f'<div class="stack"><span>{escape(name)}</span><div role="img" aria-label="{label}">{parts}</div></div>'
 
 
 def _notes(run: RunFacts, problems: Iterable[str]) -> str:
@@ -390,7 +418,8 @@ _STYLE = """
 h3{font-size:15px;margin:18px 0 8px}
 .pill{font-size:12.5px;border:1px solid var(--line);border-radius:99px;padding:1px 10px;margin-left:auto}
 .pill.bad{color:var(--bad)}.pill.good{color:var(--good)}
-.rows{display:grid;gap:12px}.row{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 16px}
+.rows{display:grid;gap:12px}.row{background:var(--card);border:1px solid var(--line);border-radius:8px;
+padding:12px 16px}
 .row header{display:flex;flex-wrap:wrap;gap:8px;align-items:center;margin-bottom:6px}
 .row header i{width:12px;height:12px;border-radius:3px}
 .measure{display:grid;grid-template-columns:110px 64px minmax(120px,1fr) 340px;gap:12px;align-items:center;
@@ -402,19 +431,23 @@ padding:3px 0}.measure b{text-align:right;font-variant-numeric:tabular-nums}
 .axis .line{top:6px;bottom:6px;background:var(--ink)}
 .charts{margin-top:14px}.said td:last-child,.said td:nth-child(2){text-align:left;overflow-wrap:anywhere}
 .said .n{text-align:left}.said td:nth-child(3),.said td:nth-child(4){white-space:nowrap}.wide{max-height:none}
-.matrix{width:auto;min-width:50%}.matrix th{position:sticky;left:0;background:var(--back);font-weight:500;max-width:420px;
-overflow-wrap:anywhere;color:var(--ink)}.matrix thead th{vertical-align:bottom;color:var(--soft)}
+.matrix{width:auto;min-width:50%}.matrix th{position:sticky;left:0;background:var(--back);font-weight:500;
+max-width:420px;overflow-wrap:anywhere;color:var(--ink)}.matrix thead th{vertical-align:bottom;color:var(--soft)}
 .matrix small{display:block;font-weight:400}.matrix td{white-space:nowrap;min-width:112px}
 .matrix td b{display:inline-block;width:38px;font-variant-numeric:tabular-nums;font-weight:600}
 .matrix td span{display:inline-flex;gap:3px;vertical-align:middle;font-size:11px;flex-wrap:wrap;max-width:150px}
 .matrix td i{width:9px;height:9px;border-radius:50%;border:1.5px solid #17936b}
 .matrix i.full{background:#17936b}.matrix i.part{background:linear-gradient(90deg,#17936b 50%,transparent 50%)}
-.matrix i.zero{border-color:var(--soft);background:var(--soft)}.matrix i.hollow{border-color:var(--bad);border-style:dashed}
+.matrix i.zero{border-color:var(--soft);background:var(--soft)}
+.matrix i.hollow{border-color:var(--bad);border-style:dashed}
 .matrix i.gone{border-color:var(--line)}.matrix title{display:none}
-.matrix .q0,.matrix .q1{background:#c43d3d2e}.matrix .q2,.matrix .q3{background:#d9730d2a}.matrix .q4,.matrix .q5{background:#d9a50d26}
+.matrix .q0,.matrix .q1{background:#c43d3d2e}.matrix .q2,.matrix .q3{background:#d9730d2a}
+.matrix .q4,.matrix .q5{background:#d9a50d26}
 .matrix .q6,.matrix .q7{background:#17936b1c}.matrix .q8,.matrix .q9{background:#17936b38}
-.stack{display:grid;grid-template-columns:minmax(120px,240px) 1fr;gap:12px;align-items:center;margin:4px 0;font-size:14px}
-.stack>span{overflow-wrap:anywhere}.stack div{display:flex;height:14px;border-radius:3px;overflow:hidden;background:var(--line)}
+.stack{display:grid;grid-template-columns:minmax(120px,240px) 1fr;gap:12px;align-items:center;margin:4px 0;
+font-size:14px}
+.stack>span{overflow-wrap:anywhere}
+.stack div{display:flex;height:14px;border-radius:3px;overflow:hidden;background:var(--line)}
 @media (max-width:700px){.measure{grid-template-columns:90px 56px 1fr}.measure em{grid-column:1/-1}
 .stack{grid-template-columns:1fr}}
 @media print{body{max-width:none}section{break-inside:avoid-page}}

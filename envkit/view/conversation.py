@@ -243,7 +243,7 @@ def _finished(item: Item) -> Item:
 
 
 def _lines(part: dict[str, Any]) -> int:
-    text = part["text"][:CUT]
+    text = str(part["text"])[:CUT]
     return min(400, text.count("\n") + len(text) // 110 + 1)
 
 

@@ -56,7 +56,9 @@ def changed_files(attempt: Path, state: str = "") -> dict[str, Any]:
         for entry in manifest.get("changed") or ()
         if isinstance(entry, dict)
     ]
-    files += [{"path": str(p), "type": "file", "size": None, "change": "removed"} for p in manifest.get("deleted") or ()]
+    files += [
+        {"path": str(p), "type": "file", "size": None, "change": "removed"} for p in manifest.get("deleted") or ()
+    ]
     # What people work on before the state of apps.
     files.sort(key=lambda f: (f["type"] == "folder", not f["path"].startswith("filesystem/"), f["path"]))
     return {"states": states(attempt), "state": state, "files": files[:_MOST], "count": len(files)}

@@ -1,4 +1,4 @@
-"""Who may ask the viewer: requests to this machine's own name, with the secret that the address carries, that only read.
+"""Who may ask the viewer: requests to this machine's own name, with the secret of the address, that only read.
 
 A page of another site must not read runs through the user's browser: a request with a foreign `Host` (DNS rebinding),
 without the token, with another method than GET or HEAD, or sent by another site is refused before anything looks at it.

@@ -1,4 +1,4 @@
-"""The trials of a run, as a list needs them: read from `results.jsonl` as it grows, deepened from the records behind it.
+"""The trials of a run, as a list needs them: read from `results.jsonl` as it grows, deepened from the records.
 
 The first look costs one pass over `results.jsonl` (a line per trial); every later one reads only what was appended. A
 file that was written anew (a resumed job does that) is read from its start. Trials whose folder is there and whose line

@@ -1,4 +1,7 @@
-"""Serving the viewer on this machine: one port on 127.0.0.1, one secret address, until Ctrl-C. Used by `envkit view`."""
+"""Serving the viewer on this machine: one port on 127.0.0.1, one secret address, until Ctrl-C.
+
+Used by `envkit view`.
+"""
 
 from __future__ import annotations
 

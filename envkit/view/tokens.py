@@ -2,8 +2,8 @@
 
 Tokens are addressed by their position in the concatenation of all nodes, in order of arrival. A token was shown
 (context), sampled and trains, or was sampled and is masked (in no training sample: `samples.safetensors` where the
-trial left one decides, else the trace's own export). The gap is trainer minus engine, where `envkit tokens audit --keep`
-left a trainer's logprobs. Parsed traces are kept, a few at a time. Used by the viewer's pages.
+trial left one decides, else the trace's own export). The gap is trainer minus engine, where `envkit tokens audit
+--keep` left a trainer's logprobs. Parsed traces are kept, a few at a time. Used by the viewer's pages.
 """
 
 from __future__ import annotations
@@ -145,13 +145,13 @@ class TokenView:
             "samples": self.samples,
             "versions": [int(versions.min()), int(versions.max())] if len(versions) else None,
             "logprob": float(self._logprobs[sampled].mean()) if sampled.any() else None,
-            "gap": {"tokens": len(gaps), "mean": float(gaps.mean()), "largest": float(gaps.max())} if len(gaps) else None,
+            "gap": _spread(gaps) if len(gaps) else None,
             "texts": self.vocabulary is not None,
             "nodes": self._nodes,
         }  # fmt: skip
 
     def stretch(self, start: int, count: int) -> dict[str, Any]:
-        """Tokens `start` to `start + count`, at most `MOST`, as parallel lists; None where a token has no such figure."""
+        """Tokens from `start` on, at most `MOST`, as parallel lists; None where a token has no such figure."""
         at = slice(max(0, start), min(self.total, max(0, start) + min(count, MOST)))
         ids = self._ids[at].tolist()
         words = self.vocabulary
@@ -198,6 +198,10 @@ class TokenViews:
                     self._found.popitem(last=False)
             self._found.move_to_end(key)
             return self._found[key]
+
+
+def _spread(gaps: npt.NDArray[np.float32]) -> dict[str, Any]:
+    return {"tokens": len(gaps), "mean": float(gaps.mean()), "largest": float(gaps.max())}
 
 
 def _flat(chunks: list[Any], dtype: Any) -> npt.NDArray[Any]:

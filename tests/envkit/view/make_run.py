@@ -70,7 +70,12 @@ def verdict_of(rng: random.Random, share: float, *, missing: bool = False) -> Ve
         return Verdict(criteria=tuple(criteria), reward=None, lower=got, upper=got + 3.0 / total, verifier="checks")
     reward = round(got, 6)
     return Verdict(
-        criteria=tuple(criteria), reward=reward, lower=reward, upper=reward, rewards={"reward": reward}, verifier="checks"
+        criteria=tuple(criteria),
+        reward=reward,
+        lower=reward,
+        upper=reward,
+        rewards={"reward": reward},
+        verifier="checks",
     )
 
 
@@ -255,7 +260,12 @@ def write_rich_trial(run: Path, task: Path, *, sample: int = 0, hostile: bool = 
         raise AssertionError("choose another seed: this trial should be scored")
     if hostile:
         bad = Criterion(
-            id="evil" + HOSTILE[:40], description=HOSTILE, outcome=Outcome.FAILED, score=0.0, actual=HOSTILE, where=HOSTILE
+            id="evil" + HOSTILE[:40],
+            description=HOSTILE,
+            outcome=Outcome.FAILED,
+            score=0.0,
+            actual=HOSTILE,
+            where=HOSTILE,
         )
         result = result.model_copy(
             update={"final_answer": HOSTILE, "verdict": result.verdict.model_copy(update={"criteria": (bad,)})}
@@ -272,7 +282,11 @@ def write_rich_trial(run: Path, task: Path, *, sample: int = 0, hostile: bool = 
             _add(tar, f"filesystem/{name}", data)
         _add(tar, "filesystem/reply.md", b"# Reply\n\nThe forecast is **updated**.\n")
         if hostile:
-            _add(tar, "filesystem/<img src=x onerror=window.hacked=1>.html", HOSTILE.replace("\0", "").encode("utf-8", "replace"))
+            _add(
+                tar,
+                "filesystem/<img src=x onerror=window.hacked=1>.html",
+                HOSTILE.replace("\0", "").encode("utf-8", "replace"),
+            )
     write_artifacts(final, initial, folder / "artifacts")
     final.unlink()
     return result.trial_id
@@ -286,7 +300,10 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes | None) -> None:
     tar.addfile(member, None if data is None else io.BytesIO(data))
 
 
-WORDS = ["the", "quarter's", "revenue", "stands", "against", "plan", "while", "costs", "of", "region", "north", "were", "booked", "late", "and", "margin", "of", "all", "sheets", "follows", "from", "totals", "so", "that", "every", "figure", "in", "this", "table", "has", "a", "source", "which", "can", "be", "named"]  # fmt: skip
+WORDS = (
+    "the quarter's revenue stands against plan while costs of region north were booked late and margin of all "
+    "sheets follows from totals so that every figure in this table has a source which can be named"
+).split()  # noqa: SIM905
 
 
 def prose(rng: random.Random, words: int) -> str:
@@ -308,9 +325,13 @@ def conversation(
             call = ToolCall.parse(f"c{turn}", "bash", '{"command": "ls')
         elif turn % 3 == 0:
             code = "import openpyxl\nbook = openpyxl.load_workbook('Forecast.xlsx')\nprint(book.sheetnames)\n"
-            call = ToolCall(id=f"c{turn}", name="bash", arguments={"command": f"python3 - <<'E'\n{code}E", "timeout_s": 60})
+            call = ToolCall(
+                id=f"c{turn}", name="bash", arguments={"command": f"python3 - <<'E'\n{code}E", "timeout_s": 60}
+            )
         else:
-            call = ToolCall(id=f"c{turn}", name="read", arguments={"path": "/filesystem/notes.txt", "offset": turn * 40})
+            call = ToolCall(
+                id=f"c{turn}", name="read", arguments={"path": "/filesystem/notes.txt", "offset": turn * 40}
+            )
         said = prose(rng, 24) if turn % 2 else ""
         reasoning = prose(rng, 60) if turn % 4 == 0 else None
         out.append(AssistantMessage(text=said, tool_calls=(call,), usage=usage, reasoning=reasoning, model="qwen-27b"))
@@ -367,9 +388,7 @@ def encode(text: str, words: dict[str, int]) -> list[int]:
     return out
 
 
-def write_trace(
-    folder: Path, messages: list[Message | AssistantMessage], tokenizer: Path, rng: random.Random
-) -> int:
+def write_trace(folder: Path, messages: list[Message | AssistantMessage], tokenizer: Path, rng: random.Random) -> int:
     """A trace of a conversation, half of it sampled by a newer version, one turn aborted; how many tokens it has."""
     words = write_tokenizer(tokenizer)
     meta = {"model": "qwen-27b", "tokenizer": str(tokenizer), "renderer": "qwen3", "temperature": 1.0}
@@ -392,8 +411,12 @@ def write_trace(
         version = 4 if number < len(messages) // 2 else 5
         finish = "abort" if number == 10 else "stop"
         at = trace.add_sampled(at, message, ids, logprobs, [version] * len(ids), finish=finish).index
-    side = trace.add_context(encode("a title for this?", words), [Message(role="user", content="A title?")], thread="title")
-    trace.add_sampled(side.index, AssistantMessage(text="Update"), encode("Update", words), [-0.2] * 6, [5] * 6, finish="stop")
+    side = trace.add_context(
+        encode("a title for this?", words), [Message(role="user", content="A title?")], thread="title"
+    )
+    trace.add_sampled(
+        side.index, AssistantMessage(text="Update"), encode("Update", words), [-0.2] * 6, [5] * 6, finish="stop"
+    )
     writer.finish(trace)
     write_samples(folder, export(trace, drop=drop_finishes("abort")))
     noise = random.Random(5)

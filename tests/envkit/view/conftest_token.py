@@ -1,0 +1,3 @@
+"""The secret of the tests' viewer."""
+
+TOKEN = "a-token-of-the-tests"

@@ -1,0 +1,163 @@
+"""What the viewer answers, and whom: foreign hosts, missing secrets, paths that lead elsewhere, hostile texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest_token import TOKEN
+from starlette.testclient import TestClient
+
+from envkit.view import create_app
+
+Rich = tuple[Path, list[str]]
+
+
+def get(client: TestClient, path: str, **params: Any) -> Any:
+    answer = client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "127.0.0.1:80:80", "[::2]"]
+)
+def test_a_foreign_host_is_refused_with_the_secret_too(client: TestClient, host: str) -> None:
+    answer = client.get("api/runs", headers={"host": host})
+    assert answer.status_code == 421
+    assert "evening" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9000", "[::1]:8000"])
+def test_this_machine_by_any_of_its_names_is_answered(client: TestClient, host: str) -> None:
+    assert client.get("api/runs", headers={"host": host}).status_code == 200
+
+
+def test_without_the_secret_there_is_nothing(rich: Rich) -> None:
+    client = TestClient(create_app({"evening": rich[0]}, TOKEN), base_url="http://127.0.0.1:8000")
+    for path in (
+        "/",
+        "/api/runs",
+        f"/{TOKEN[:-1]}/api/runs",
+        f"/{TOKEN}x/api/runs",
+        f"//{TOKEN}/api/runs",
+        f"/x/{TOKEN}/",
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+        assert "evening" not in answer.text
+
+
+def test_it_only_reads_and_only_for_its_own_page(client: TestClient) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert client.request(method, "api/runs").status_code == 405
+    told = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert client.get("api/runs", headers=told).status_code == 403
+    assert client.get("", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200
+
+
+def test_every_answer_forbids_what_is_not_ours(client: TestClient) -> None:
+    for path in ("", "api/runs", "assets/app.js", "nowhere"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "assets/..%2fapp.py", "assets/%2e%2e%2fapp.py", "assets/.%00", "api/runs/..%2f..",
+        "api/runs/evening/trials/%2e%2e",
+        "api/runs/evening/trials/..%2f..%2fjob.json", "api/runs/evening/trials/%2e%2e/conversation",
+        "api/runs/evening/trials/%2e", "api/runs/nobody", "api/runs/evening/trials/nobody/conversation",
+    ],
+)  # fmt: skip
+def test_paths_that_lead_elsewhere_lead_nowhere(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code in (404, 307), answer.text
+    assert "schema_version" not in answer.text
+
+
+def test_parameters_never_become_paths(client: TestClient, rich: Rich) -> None:
+    trial = f"api/runs/evening/trials/{rich[1][0]}"
+    for name in ("../result.json", "/etc/passwd", "stdout.log/../../result.json", "trace/trace.json"):
+        assert client.get(f"{trial}/log", params={"name": name}).status_code == 404
+    assert get(client, f"{trial}/log", name="stdout.log")["text"] == "started\nfinished\n"
+    for path in ("../../job.json", "filesystem/../../x", "/etc/passwd", "", "filesystem"):
+        assert client.get(f"{trial}/file", params={"path": path}).status_code == 404
+        assert client.get(f"{trial}/raw", params={"path": path, "side": "before"}).status_code == 404
+    assert client.get(f"{trial}/files", params={"state": ".."}).status_code == 404
+    for name, value in (("start", "-1"), ("start", "1e9"), ("count", "x"), ("attempt", "../1"), ("attempt", "९")):
+        assert client.get(f"{trial}/page", params={name: value}).status_code == 400
+
+
+def test_a_trial_that_is_a_link_out_of_the_run_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret" / "attempt-1").mkdir(parents=True)
+    (tmp_path / "secret" / "attempt-1" / "trajectory.json").write_text(
+        '{"steps": [{"source": "user", "message": "secret"}]}'
+    )
+    run = tmp_path / "run"
+    (run / "trials").mkdir(parents=True)
+    (run / "trials" / "evil").symlink_to(tmp_path / "secret")
+    (run / "results.jsonl").write_text(json.dumps({"trial_id": "evil", "status": "scored", "reward": 1}) + "\n")
+    client = TestClient(create_app({"run": run}, TOKEN), base_url=f"http://127.0.0.1/{TOKEN}/")
+    answer = client.get("api/runs/run/trials/evil/conversation")
+    assert answer.status_code == 404
+    assert "secret" not in answer.text
+
+
+def test_pages_of_the_list_are_whole_together(client: TestClient) -> None:
+    first = get(client, "api/runs/evening/trials", limit=20, sort="task", down=0)
+    second = get(client, "api/runs/evening/trials", limit=20, offset=20, sort="task", down=0, facets=0)
+    assert first["total"] == second["total"] == 33
+    ids = [row["id"] for row in first["rows"] + second["rows"]]
+    assert len(set(ids)) == 33
+    assert "facets" in first
+    assert "facets" not in second
+    near = get(client, "api/runs/evening/trials", sort="task", down=0, around=ids[20])
+    assert near["place"] == 20
+    assert [row["id"] for row in near["rows"]] == ids[19:22]
+
+
+def test_a_trial_says_what_it_came_to(client: TestClient, rich: Rich) -> None:
+    detail = get(client, f"api/runs/evening/trials/{rich[1][0]}")
+    assert detail["status"] == "scored"
+    assert detail["has"] == {"conversation": True, "files": True, "tokens": True}
+    assert len(detail["verdict"]["criteria"]) == 6
+    assert detail["outcome"]["usage"]["completion_tokens"] > 0
+
+
+def test_hostile_texts_are_carried_as_they_are(client: TestClient, rich: Rich) -> None:
+    trial = f"api/runs/evening/trials/{rich[1][2]}"
+    raw = client.get(f"{trial}/page", params={"count": 60})
+    assert raw.headers["content-type"] == "application/json"
+    assert raw.text.isascii(), "half of a surrogate pair is an escape, and breaks no encoder"
+    texts = [part["text"] for item in json.loads(raw.text)["items"] for part in item["parts"]]
+    evil = next(text for text in texts if "\ud83d half" in text)
+    assert "<script>window.hacked=1</script>" in evil
+    assert "\x1b[31m" in evil
+    assert len(evil) == 6_000, "cut, with its length told"
+    sizes = [part["size"] for item in json.loads(raw.text)["items"] for part in item["parts"]]
+    assert max(sizes) > 300_000
+
+
+def test_damaged_files_cost_their_view_alone(tmp_path: Path) -> None:
+    trial = tmp_path / "trials" / "a" / "attempt-1"
+    (trial / "logs" / "trace").mkdir(parents=True)
+    (tmp_path / "results.jsonl").write_text(json.dumps({"trial_id": "a", "status": "scored", "reward": 1}) + "\n")
+    for name in ("trajectory.json", "result.json", "logs/trace/trace.json"):
+        (trial / name).write_text("{torn")
+    client = TestClient(create_app({"run": tmp_path}, TOKEN), base_url=f"http://127.0.0.1/{TOKEN}/")
+    detail = get(client, "api/runs/run/trials/a")
+    assert detail["verdict"] is None
+    for part in ("conversation", "tokens"):
+        answer = client.get(f"api/runs/run/trials/a/{part}")
+        assert answer.status_code == 422
+        assert "can't be read" in answer.json()["error"]
+    (trial / "trajectory.json").write_text("[" * 100_000)
+    assert client.get("api/runs/run/trials/a/conversation").status_code == 422
