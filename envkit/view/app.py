@@ -123,7 +123,6 @@ class _Viewer:
                 "damaged": index.damaged_lines,
                 "about": index.about,
                 "summary": summary(index.rows()),
-                "report": (index.folder / "report.html").is_file(),
             }
         )
 

@@ -22,7 +22,7 @@ __all__ = ["Conversation", "Conversations"]
 CUT = 6_000
 _HEAD = 180
 _KEPT = 6
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 256 << 20
 #: An image's `data:` URL is handed on up to this size, in characters.
 _IMAGE = 8 << 20
 _IMAGE_KINDS = ("data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;")

@@ -22,6 +22,7 @@ FACETS = {
     "failure": "failure",
     "stop": "stop",
     "policy": "policy",
+    "model": "model",
     "harness": "harness",
     "task": "task",
 }

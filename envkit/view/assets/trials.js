@@ -8,7 +8,7 @@ const COLUMNS = [
   ["task", "Task", "task"], ["status", "Status", "status"], ["reward", "Reward", "reward"], ["failure", "Failure or stop", "why"],
   ["policy", "Policy", "policy"], ["turns", "Turns", "num"], ["tokens", "Tokens", "num"], ["seconds", "Time", "num"], ["finished", "Finished", "when"],
 ];
-const FACETS = [["status", "Status"], ["reward", "Reward"], ["failure", "Failure"], ["stop", "Stop reason"], ["policy", "Policy"], ["harness", "Harness"], ["task", "Task"]];
+const FACETS = [["status", "Status"], ["reward", "Reward"], ["failure", "Failure"], ["stop", "Stop reason"], ["policy", "Policy"], ["model", "Model"], ["harness", "Harness"], ["task", "Task"]];
 const REWARDS = { full: "full (1)", partial: "partial", zero: "zero", none: "none" };
 const STRIP = ["scored", "unscored", "failed", "cancelled", "running"];
 
@@ -120,9 +120,12 @@ export async function trialsView(host, place, { go }) {
   async function load(top) {
     if (asking) asking.abort();
     asking = new AbortController();
-    let found;
+    let found, seen = null;
+    const looking = top ? 0 : Math.floor(list.first / PAGE);
     try {
       found = await ask(`runs/${enc(run)}/trials`, { ...queryOf(params), offset: 0, limit: PAGE }, asking.signal);
+      // A run that is followed: what is in sight is there before the old rows go.
+      if (looking) seen = await ask(`runs/${enc(run)}/trials`, { ...queryOf(params), offset: looking * PAGE, limit: PAGE, facets: 0 }, asking.signal);
     } catch (error) {
       if (error.name !== "AbortError" && !closed) fill(grid, failed(error));
       return;
@@ -132,6 +135,7 @@ export async function trialsView(host, place, { go }) {
     ({ version, total, searched } = found);
     pages.forget();
     pages.put(0, found.rows);
+    if (seen) pages.put(looking, seen.rows);
     list.reset(total);
     scroller.scrollTop = at;
     list.draw();
@@ -169,7 +173,7 @@ export async function trialsView(host, place, { go }) {
     for (const value of on) if (!(value in (counts || {}))) entries.push([value, 0]);
     if (facet === "reward") entries = Object.keys(REWARDS).filter((key) => counts[key] || on.has(key)).map((key) => [key, counts[key] || 0]);
     const real = entries.filter(([value]) => value !== "-");
-    if (!real.length || (["policy", "harness"].includes(facet) && real.length < 2 && !on.size)) return null;
+    if (!real.length || (["policy", "model", "harness"].includes(facet) && real.length < 2 && !on.size)) return null;
     if (facet === "failure") entries = real;
     const body = h("div.options");
     const draw = () => {
@@ -177,7 +181,7 @@ export async function trialsView(host, place, { go }) {
       if (facet === "task") wanted.sort((a, b) => (on.has(b[0]) - on.has(a[0])) || (a[0] < b[0] ? -1 : 1));
       fill(body, wanted.slice(0, 120).map(([value, n]) => h("label.option", { class: n ? "" : "zero" },
         h("input", { type: "checkbox", checked: on.has(value), dataset: { facet: `${facet}:${value}` }, onchange: () => { if (on.has(value)) on.delete(value); else on.add(value); set({ [facet]: [...on] }); } }),
-        h("span.name", { title: value }, value === "-" ? "none" : facet === "reward" ? REWARDS[value] : facet === "task" ? plain(value) : words(value)), h("span.n", null, n.toLocaleString("en")))),
+        h("span.name", { title: value }, value === "-" ? "none" : facet === "reward" ? REWARDS[value] : ["task", "model"].includes(facet) ? plain(value) : words(value)), h("span.n", null, n.toLocaleString("en")))),
         wanted.length > 120 ? h("p.soft.small", null, `${wanted.length - 120} more: type to find them`) : null);
     };
     draw();
