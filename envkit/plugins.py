@@ -11,7 +11,9 @@ from envkit.failure import UserError, did_you_mean
 
 __all__ = ["Group", "construct", "names", "resolve"]
 
-Group = Literal["harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies", "commands", "executors"]
+Group = Literal[
+    "harnesses", "verifiers", "tasks", "backends", "sandboxes", "policies", "commands", "executors", "sources"
+]
 
 _SINGULAR = {
     "harnesses": "harness",
@@ -22,6 +24,7 @@ _SINGULAR = {
     "policies": "policy",
     "commands": "command",
     "executors": "executor",
+    "sources": "task source",
 }
 
 

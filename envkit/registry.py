@@ -3,7 +3,8 @@
 A *reference* is `pack/task`, `pack/task@version`, or a path (`./tasks/q3`, `/abs/dir`, `~/x`, `path:odd/dir`). A
 *pattern* is a reference with `*`, `?`, `[...]` on either side of the slash, a pack's name alone (all its tasks), a
 directory of tasks, or several of these, separated by commas or in a list. Packs come from entry points (group
-`envkit.tasks`), from `register`, and, for paths, from the directory itself.
+`envkit.tasks`), from `register`, and, for paths, from the directory itself. A pack that is made of something says of
+what: `qa:questions.jsonl` (entry points `envkit.sources`), and one task of it stands behind a `#`.
 
 Names follow Harbor's rule for published tasks: ASCII letters, digits, `.`, `_`, `-` (`task-v12` is a name like any
 other; a version stands after `@` only). Listing and expanding load no task. All functions may be called from any
@@ -49,6 +50,7 @@ _GLOB = re.compile(r"[*?\[]")
 _lock = threading.RLock()
 _registered: dict[str, TaskPack] = {}
 _from_entry_points: dict[str, TaskPack] = {}
+_from_sources: dict[str, TaskPack] = {}
 
 
 def register(
@@ -135,6 +137,12 @@ def find(id: str) -> tuple[TaskPack, Task]:
         if pack.only is None:
             raise UserError(f"{id} is a directory of {_count(len(names))}; name one, e.g. {id.rstrip('/')}/{names[0]}")
         return pack, pack.load(pack.only)
+    if _is_source(id):
+        made, task = _source(id)
+        names = made.ids()
+        if task is None and len(names) != 1:
+            raise UserError(f"{id} holds {_count(len(names))}; name one, e.g. {id}#{names[0]}")
+        return made, made.load(task if task is not None else names[0])
     reference = _Reference.parse(id)
     if reference.task is None or _GLOB.search(reference.pack) or _GLOB.search(reference.task):
         raise UserError(f"expected one task, as pack/task, found {id!r}; `envkit tasks {id!r}` lists what there is")
@@ -194,7 +202,12 @@ def _expand(patterns: str | Iterable[str], split: str | None, *, may_be_empty: b
     listing = _Listing(split)
     found: dict[str, None] = {}
     for part in parts:
-        matching = _expand_path(part, listing) if _is_path(part) else _expand_ids(part, listing)
+        if _is_path(part):
+            matching = _expand_path(part, listing)
+        elif _is_source(part):
+            matching = _expand_source(part, listing)
+        else:
+            matching = _expand_ids(part, listing)
         if not matching and not may_be_empty:
             within = f" in split {split!r}" if split is not None else ""
             raise UserError(f"{part!r} matches no task{within}; packs: {', '.join(pack_names()) or 'none'}")
@@ -251,6 +264,38 @@ def _expand_path(text: str, listing: _Listing) -> list[str]:
     return [str(pack.path / name) for name in pack.ids(listing.split) if fnmatch.fnmatchcase(name, pattern)]
 
 
+def _expand_source(text: str, listing: _Listing) -> list[str]:
+    pack, task = _source(text)
+    _check_split(pack, listing.split)
+    names = [name for name in pack.ids(listing.split) if task is None or fnmatch.fnmatchcase(name, task)]
+    if task is not None and not names and not _GLOB.search(task):
+        raise UserError(f"{text.rpartition('#')[0]} has no task {task!r}{nearest(task, tuple(pack.ids()))}")
+    kind = text.partition(":")[0]
+    # as any process can resolve it, whatever its working directory
+    return [f"{kind}:{getattr(pack, 'source', text.partition(':')[2].rpartition('#')[0])}#{name}" for name in names]
+
+
+def _is_source(text: str) -> bool:
+    kind, colon, rest = text.partition(":")
+    return bool(colon and rest) and kind in plugins.names("sources")
+
+
+def _source(text: str) -> tuple[TaskPack, str | None]:
+    """The pack made of what a reference names, and the task's name in it, or a pattern; None: all."""
+    kind, _, rest = text.partition(":")
+    source, hash_, task = rest.rpartition("#") if "#" in rest else (rest, "", "")
+    if hash_ and not task:
+        raise UserError(f"{text!r} ends in '#'; expected a task's name after it, or none")
+    key = f"{kind}:{os.path.abspath(source)}"
+    with _lock:
+        pack = _from_sources.get(key)
+        if pack is None:
+            made: TaskPack = plugins.resolve("sources", kind)(source)
+            _check_pack(made)
+            pack = _from_sources[key] = made
+    return pack, task or None
+
+
 def _canonical(pack: TaskPack, task: str) -> str:
     """The listed name of a task that a pack also knows under others: a pack may have `canonical(name) -> str`."""
     rename = getattr(pack, "canonical", None)
@@ -274,7 +319,7 @@ def _split_patterns(patterns: str | Iterable[str]) -> list[str]:
     given = [patterns] if isinstance(patterns, str) else list(patterns)
     parts: list[str] = []
     for text in given:
-        whole = _is_path(text) and _absolute(text).exists()
+        whole = (_is_path(text) and _absolute(text).exists()) or _is_source(text)
         parts += [text] if whole else [part.strip() for part in text.split(",") if part.strip()]
     return parts
 
