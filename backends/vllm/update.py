@@ -164,6 +164,9 @@ class VllmUpdates(HttpEngines):
                 f"{method} was answered with {answer.status_code}: {_refusal(answer.text)}", boundary=Boundary.POLICY
             )
         results: list[Any] = answer.json()["results"]
+        for said in results:
+            if isinstance(said, dict) and "refused" in said:
+                raise EnvkitError(f"the engine refuses: {said['refused']}", boundary=Boundary.POLICY)
         return results
 
 

@@ -16,6 +16,7 @@ Runs in vLLM's own environment (0.32 and later) and imports nothing of ours but 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import shutil
@@ -61,11 +62,25 @@ class _Staging:
         self.dropped = False
 
 
+def _telling(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """What a method refuses (`ValueError`) is answered as `{"refused": why}`: vLLM would hide the reason."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        try:
+            return method(*args, **kwargs)
+        except ValueError as error:
+            return {"refused": str(error)}
+
+    return call
+
+
 class Extension:
     """See the module. Methods take and give JSON."""
 
+    @_telling
     def envkit_stage(self, version: int, source: dict[str, Any], manifest: str) -> dict[str, Any]:
-        """Begins. Raises `ValueError` where names and shapes don't fit the model."""
+        """Begins. Refuses where names and shapes don't fit the model."""
         staging = _Staging(version)
         staging.manifest = Manifest.read(manifest)
         if staging.manifest.version != version:
@@ -80,13 +95,15 @@ class Extension:
         threading.Thread(target=_bring, args=(staging, source), daemon=True, name="envkit-weights").start()
         return {"version": version}
 
+    @_telling
     def envkit_staged(self, version: int) -> dict[str, Any]:
-        """`{"ready": bool}`. Raises `ValueError` for what can't be loaded."""
+        """`{"ready": bool}`. Refuses what can't be loaded."""
         staging = _staged(self, version)
         if staging.error:
             raise ValueError(staging.error)
         return {"ready": staging.error == ""}
 
+    @_telling
     def envkit_apply(self, version: int) -> dict[str, Any]:
         """Loads. Ends the process where that fails half-way."""
         staging = _staged(self, version)
@@ -109,6 +126,7 @@ class Extension:
         _drop(_state(self).pop("staging", None))
         return {"version": version, "tensors": len(staging.manifest.tensors)}
 
+    @_telling
     def envkit_compare(self, source: dict[str, Any], manifest: str) -> dict[str, Any]:
         """Per tensor of a version: `{"sent": fingerprint of what arrived here, "differs": elements that the engine
         computes with differ, "of": elements compared, "how": "stored" | "computed" | "unreadable"}`."""

@@ -206,7 +206,7 @@ def test_a_killed_engine_comes_back_and_no_request_is_lost(engines: Any, own_loo
         trainer.shake(5)
         await engines.update(trainer, engines.version + 1, Deadline.after(120))
         held = engines.version
-        for _ in range(2400):
+        for _ in range(9000):
             if len(engines.urls) == 2:
                 break
             await asyncio.sleep(0.1)
