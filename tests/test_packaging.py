@@ -46,6 +46,8 @@ def test_every_package_of_the_repository_is_in_the_wheel(wheel: list[str]) -> No
             expected.add(f"envkit/{path}")
     assert expected - set(wheel) == set(), "folders without __init__.py are left out of the wheel"
     assert "envkit/py.typed" in wheel
+    assets = {f"envkit/view/assets/{path.name}" for path in (ROOT / "envkit" / "view" / "assets").iterdir()}
+    assert assets - set(wheel) == set(), "the viewer's page is in the wheel"
 
 
 def test_no_tests_or_benchmarks_are_installed(wheel: list[str]) -> None:

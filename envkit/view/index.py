@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import math
 import os
 import threading
 import time
@@ -300,7 +301,8 @@ def _get(value: Any, key: str) -> Any:
 def _number(value: Any) -> Any:
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if plain else None
 
 
 def _sane(row: Row) -> Row:
