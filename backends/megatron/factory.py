@@ -27,7 +27,8 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
 from torch import Tensor
 
-from envkit.backends.megatron import cpu_compat
+from envkit.backends.megatron import cpu_compat, lora
+from envkit.backends.megatron.config import MegatronLoraConfig, Recompute
 from envkit.backends.megatron.layout import Layout
 from envkit.backends.megatron.modules import Attention, Norm
 from envkit.backends.megatron.shape import Shape
@@ -36,11 +37,21 @@ from envkit.failure import UserError
 __all__ = ["Decoder", "build", "check", "initialize", "packed_sequences", "padded_vocab"]
 
 
-def initialize(layout: Layout, *, rank: int, world: int, init_method: str, timeout_s: float, seed: int = 0) -> None:
+def initialize(
+    layout: Layout,
+    *,
+    rank: int,
+    world: int,
+    timeout_s: float,
+    init_method: str | None = None,
+    store: Any = None,
+    seed: int = 0,
+) -> None:
     """Joins the process group and makes megatron-core's own groups of it, in this process.
 
     Args:
         init_method: Where ranks meet, as torch has it (`tcp://host:port`, `file:///path`).
+        store: Or the store through which they meet.
         timeout_s: Longest wait of a collective; a rank that is gone ends the others' step after that at the latest.
 
     Raises:
@@ -56,6 +67,7 @@ def initialize(layout: Layout, *, rank: int, world: int, init_method: str, timeo
     torch.distributed.init_process_group(
         cpu_compat.process_group_backend(),
         init_method=init_method,
+        store=store,
         rank=rank,
         world_size=world,
         timeout=timedelta(seconds=timeout_s),
@@ -118,14 +130,26 @@ class Decoder(GPTModel):  # type: ignore[misc]
         return self.output_layer.weight
 
 
-def build(shape: Shape, layout: Layout, *, dtype: torch.dtype = torch.float32) -> list[Decoder]:
+def build(
+    shape: Shape,
+    layout: Layout,
+    *,
+    dtype: torch.dtype = torch.float32,
+    lora_config: MegatronLoraConfig | None = None,
+    recompute: Recompute | None = None,
+    seed: int = 0,
+) -> list[Decoder]:
     """This rank's parts of the model: one, or `virtual_stages`. Weights are whatever was in memory.
+
+    Args:
+        seed: Of the adapters.
 
     Raises:
         UserError: The layout does not fit the model.
     """
     check(shape, layout)
-    config = transformer_config(shape, layout, dtype=dtype)
+    config = transformer_config(shape, layout, dtype=dtype, recompute=recompute)
+    config.envkit_lora = lora_config
     if not hasattr(moe_utils, "te_general_gemm"):
         # megatron-core 0.16 names it in every router, and has it only with Transformer Engine
         moe_utils.te_general_gemm = None
@@ -146,13 +170,23 @@ def build(shape: Shape, layout: Layout, *, dtype: torch.dtype = torch.float32) -
                 vp_stage=stage,
             )
             _mark(chunk)
-            chunks.append(chunk.to(cpu_compat.device()))
+            chunk = chunk.to(cpu_compat.device())
+            if lora_config is not None:
+                lora.freeze(chunk, [layer.layer_number - 1 for layer in chunk.decoder.layers], seed)
+            chunks.append(chunk)
     return chunks
 
 
-def transformer_config(shape: Shape, layout: Layout, *, dtype: torch.dtype) -> TransformerConfig:
+def transformer_config(
+    shape: Shape, layout: Layout, *, dtype: torch.dtype, recompute: Recompute | None = None
+) -> TransformerConfig:
     """megatron-core's configuration of such a model."""
     experts = shape.experts
+    again: dict[str, Any] = {}
+    if recompute is not None:
+        again = {"recompute_granularity": recompute.granularity}
+        if recompute.granularity == "full":
+            again |= {"recompute_method": recompute.method, "recompute_num_layers": recompute.layers}
     mixture: dict[str, Any] = {}
     if experts is not None:
         mixture = {
@@ -195,6 +229,7 @@ def transformer_config(shape: Shape, layout: Layout, *, dtype: torch.dtype) -> T
         variable_seq_lengths=layout.pipeline > 1 and layout.virtual_stages == 1,
         moe_token_dispatcher_type="alltoall",
         **mixture,
+        **again,
         **cpu_compat.transformer_settings(),
     )
 
@@ -219,6 +254,9 @@ def _layers(shape: Shape, config: TransformerConfig, stage: int | None) -> Trans
         parts.input_layernorm = parts.pre_mlp_layernorm = Norm
         attention.q_layernorm = attention.k_layernorm = Norm
         attention.core_attention = Attention
+        if config.envkit_lora is not None:
+            dense = parts.mlp.submodules if experts is None else None
+            lora.prepare(attention, dense, config.envkit_lora.targets)
         specs.append(spec)
     return TransformerBlockSubmodules(layer_specs=specs, layer_norm=Norm)
 
@@ -227,7 +265,14 @@ def _mark(chunk: Decoder) -> None:
     """Says of parameters that tensor ranks hold different parts of them. megatron-core does so as it initialises them;
     a gradient's norm would else count the first rank's part alone."""
     dims = {ColumnParallelLinear: 0, RowParallelLinear: 1, VocabParallelEmbedding: 0}
+    dims |= {lora.AdaptedColumn: 0, lora.AdaptedRow: 1}
     for module in chunk.modules():
         weight = getattr(module, "weight", None)
-        if type(module) in dims and weight is not None and not hasattr(weight, "tensor_model_parallel"):
+        if type(module) not in dims:
+            continue
+        if weight is not None and not hasattr(weight, "tensor_model_parallel"):
             set_tensor_model_parallel_attributes(weight, True, dims[type(module)], 1)
+        if isinstance(module, lora.AdaptedColumn):
+            set_tensor_model_parallel_attributes(module.adapter_b, True, 0, 1)
+        elif isinstance(module, lora.AdaptedRow):
+            set_tensor_model_parallel_attributes(module.adapter_a, True, 1, 1)

@@ -28,11 +28,13 @@ from megatron.core.distributed import (
 from megatron.core.optimizer import OptimizerConfig as MegatronOptimizerConfig
 from megatron.core.optimizer import get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.transformer.module import Float16Module
 from torch import Tensor
 
 from envkit.backend import Batch, MicroBatch, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig, Packed, step_loss
 from envkit.backends.megatron import cpu_compat, weights
+from envkit.backends.megatron.config import MegatronTrainerConfig
 from envkit.backends.megatron.factory import build, packed_sequences
 from envkit.backends.megatron.layout import Layout
 from envkit.backends.megatron.logprobs import policy_logprobs
@@ -50,8 +52,7 @@ class TrainerRank:
 
     Args:
         model: A Hugging Face model folder.
-        distributed_optimizer: Moments and the weights' wide copies are cut over data-parallel ranks.
-        logprob_chunk: Positions whose softmax over the vocabulary is in memory at a time.
+        settings: Further ones of `MegatronTrainerConfig`.
 
     Raises:
         UserError: The folder or the layout does not fit; the algorithm needs a reference policy, which is not built.
@@ -63,43 +64,41 @@ class TrainerRank:
         layout: Layout,
         algorithm: AlgorithmConfig,
         optimizer: OptimizerConfig,
-        *,
-        distributed_optimizer: bool = True,
-        logprob_chunk: int = 2048,
+        **settings: Any,
     ) -> None:
         if algorithm.needs_reference:
             raise UserError("the Megatron trainer holds no reference policy; train without a KL term, or with torch")
+        own = MegatronTrainerConfig(
+            model=model, world=torch.distributed.get_world_size(), layout=layout, optimizer=optimizer, **settings
+        )
         self.layout, self.algorithm, self.optimizer = layout, algorithm, optimizer
         self.version = 0
         self.shape = shape_of(model)
-        self._chunk = logprob_chunk
-        parts = build(self.shape, layout)
+        self._chunk = own.logprob_chunk
+        dtype = _dtype(own)
+        parts = build(self.shape, layout, dtype=dtype, lora_config=own.lora, recompute=own.recompute, seed=own.seed)
         weights.load(parts, self.shape, model)
         self._config = parts[0].config
         self._config.finalize_model_grads_func = _summed
         wrapping = DistributedDataParallelConfig(
-            grad_reduce_in_fp32=True, use_distributed_optimizer=distributed_optimizer
+            grad_reduce_in_fp32=True, use_distributed_optimizer=own.distributed_optimizer
         )
+        if dtype is not torch.float32:
+            parts = [Float16Module(self._config, part) for part in parts]
         with cpu_compat.on_device():
             self.chunks = [
                 # the first part of the model is the last to have its gradients
                 DistributedDataParallel(self._config, wrapping, part, disable_bucketing=n > 0)
                 for n, part in enumerate(parts)
             ]
-            self._optimizer = get_megatron_optimizer(
-                MegatronOptimizerConfig(
-                    optimizer="adam",
-                    lr=optimizer.lr,
-                    weight_decay=optimizer.weight_decay,
-                    adam_beta1=optimizer.betas[0],
-                    adam_beta2=optimizer.betas[1],
-                    adam_eps=optimizer.eps,
-                    # 0 would leave the norm unmeasured
-                    clip_grad=optimizer.grad_clip or math.inf,
-                    use_distributed_optimizer=distributed_optimizer,
-                ),
-                self.chunks,
-            )
+            self.optimizer_state = get_megatron_optimizer(_optimizer(own, dtype), self.chunks)
+
+    @classmethod
+    def of(cls, config: MegatronTrainerConfig, algorithm: AlgorithmConfig) -> TrainerRank:
+        """This rank of the trainer that a user has configured."""
+        named = {"model", "layout", "optimizer", "world"}
+        settings = {name: getattr(config, name) for name in MegatronTrainerConfig.model_fields if name not in named}
+        return cls(config.model, config.layout, algorithm, config.optimizer, **settings)
 
     def step(self, batch: Batch, *, temperature: float) -> StepMetrics:
         """One optimiser step; see `envkit.backend.Trainer.train_step` for what it returns, the same on all ranks.
@@ -117,14 +116,10 @@ class TrainerRank:
                 boundary=Boundary.ENVKIT,
             )
         began_s = time.perf_counter()
-        micros = list(batch.ranks[parallel_state.get_data_parallel_rank()])
-        # an interleaved pipeline takes whole rounds of its stages; a step without micro-batches is one that is empty
-        whole = self.layout.pipeline if self.layout.virtual_stages > 1 else 1
-        micros += [MicroBatch(())] * (-len(micros) % whole or (0 if micros else whole))
         with cpu_compat.on_device():
-            sums = self._gradients(micros, temperature)
-            self._optimizer.prepare_grads()
-            norm = float(self._optimizer.get_grad_norm())
+            sums = self._gradients(self._micros(batch), temperature)
+            self.optimizer_state.prepare_grads()
+            norm = float(self.optimizer_state.get_grad_norm())
             if not math.isfinite(norm) or not math.isfinite(sums.get("loss", 0.0)):
                 raise EnvkitError(
                     f"step {batch.step}: loss {sums.get('loss')} and gradient norm {norm} must be finite; the weights "
@@ -133,9 +128,9 @@ class TrainerRank:
                     boundary=Boundary.ENVKIT,
                 )
             rate = learning_rate(self.optimizer, batch.step)
-            for group in self._optimizer.param_groups:
+            for group in self.optimizer_state.param_groups:
                 group["lr"] = rate
-            self._optimizer.step()
+            self.optimizer_state.step()
         self.version = batch.step
         trained = sums.get("trained_tokens", 0.0)
         return {
@@ -153,39 +148,68 @@ class TrainerRank:
         """This rank's weights under their Hugging Face names (`weights.export`)."""
         return weights.export(self.chunks, self.shape)
 
+    def buckets(self, bucket_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
+        """The same in pieces (`weights.buckets`)."""
+        return weights.buckets(self.chunks, self.shape, bucket_bytes=bucket_bytes)
+
+    def logprobs(self, batch: Batch, *, temperature: float) -> list[Tensor] | None:
+        """Logprobs [n] of the rows of this data-parallel rank that train, under the weights held, in the order of its
+        micro-batches' rows; 0.0 outside the mask. None but on the first rank of the last stage."""
+        with cpu_compat.on_device(), torch.no_grad():
+            micros = self._micros(batch)
+            found = self._run(micros, partial(self._score, temperature=temperature), forward_only=True)
+        if not found or parallel_state.get_tensor_model_parallel_rank() or parallel_state.get_context_parallel_rank():
+            return None
+        rows = []
+        for micro, said in zip(micros, found, strict=True):
+            rows += list(said["logprobs"].split([len(row) for row in micro.rows]))
+        return rows
+
+    def _micros(self, batch: Batch) -> list[MicroBatch]:
+        """This rank's, and empty ones where that makes the schedule whole."""
+        micros = list(batch.ranks[parallel_state.get_data_parallel_rank()])
+        # an interleaved pipeline takes whole rounds of its stages; a step without micro-batches is one that is empty
+        whole = self.layout.pipeline if self.layout.virtual_stages > 1 else 1
+        return micros + [MicroBatch(())] * (-len(micros) % whole or (0 if micros else whole))
+
     def _gradients(self, micros: list[MicroBatch], temperature: float) -> dict[str, float]:
         """Forward and backward of all micro-batches; the sums of all ranks."""
         for chunk in self.chunks:
             chunk.zero_grad_buffer()
-        self._optimizer.zero_grad()
+        self.optimizer_state.zero_grad()
+        return self._together(self._run(micros, partial(self._loss, temperature=temperature)))
+
+    def _run(self, micros: list[MicroBatch], score: Any, *, forward_only: bool = False) -> list[Any]:
+        """All micro-batches through the model; what `score` said of each, on the last stage."""
         packs = [Packed.of(micro, cpu_compat.device()) for micro in micros]
         streams = [iter(packs) for _ in self.chunks]
         # Stages of an interleaved pipeline can't tell each other lengths over gloo: neighbours on both sides may be
         # one and the same rank, and messages are mistaken for one another. So all micro-batches get the longest's.
         longest = max(slots(pack, self.layout) for pack in packs) if self.layout.virtual_stages > 1 else None
-        found = get_forward_backward_func()(
-            forward_step_func=partial(self._forward, temperature=temperature, total=longest),
+        found: list[Any] = get_forward_backward_func()(
+            forward_step_func=partial(self._forward, score=score, total=longest),
             data_iterator=streams if len(streams) > 1 else streams[0],
             model=self.chunks if len(self.chunks) > 1 else self.chunks[0],
             num_microbatches=len(packs),
             seq_length=longest or 1,  # stages tell each other lengths where they are not equal
             micro_batch_size=1,
-            forward_only=False,
+            forward_only=forward_only,
         )
-        return self._together(found)
+        return found
 
-    def _forward(
-        self, stream: Iterator[Packed], chunk: Any, *, temperature: float, total: int | None
-    ) -> tuple[Tensor, Any]:
+    def _forward(self, stream: Iterator[Packed], chunk: Any, *, score: Any, total: int | None) -> tuple[Tensor, Any]:
         packed = next(stream)
         placed = place(packed, self.layout, rank=parallel_state.get_context_parallel_rank(), total=total)
-        hidden = chunk(placed.ids, placed.positions, None, packed_seq_params=packed_sequences(placed.starts))
-        return hidden, partial(self._loss, chunk.module, packed, placed, temperature)
+        # hidden states stay as narrow as the head
+        narrow = {"fp32_output": False} if isinstance(chunk.module, Float16Module) else {}
+        hidden = chunk(placed.ids, placed.positions, None, packed_seq_params=packed_sequences(placed.starts), **narrow)
+        model = chunk.module
+        return hidden, partial(score, getattr(model, "module", model), packed, placed)
 
-    def _loss(
-        self, model: Any, packed: Packed, placed: Placed, temperature: float, hidden: Tensor
-    ) -> tuple[Tensor, Tensor, dict[str, float]]:
-        logprobs, entropies = policy_logprobs(
+    def _logprobs(
+        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        return policy_logprobs(
             model,
             hidden,
             packed.ids,
@@ -195,11 +219,22 @@ class TrainerRank:
             temperature=temperature,
             chunk=self._chunk,
         )
+
+    def _score(
+        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, *, temperature: float
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        logprobs, _ = self._logprobs(model, packed, placed, hidden, temperature)
+        return hidden.sum() * 0.0, _no_tokens(hidden), {"logprobs": logprobs.cpu()}
+
+    def _loss(
+        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, *, temperature: float
+    ) -> tuple[Tensor, Tensor, dict[str, float]]:
+        logprobs, entropies = self._logprobs(model, packed, placed, hidden, temperature)
         loss, sums = step_loss(self.algorithm, packed, logprobs, entropies=entropies, version=self.version)
         if not loss.requires_grad:  # no token trains: nothing, but through the model like all others
             loss = loss + hidden.sum() * 0.0
         said = {"loss": float(loss.detach()), **{name: float(value) for name, value in sums.items()}}
-        return loss, torch.zeros((), dtype=torch.int, device=hidden.device), said
+        return loss, _no_tokens(hidden), said
 
     def _together(self, found: list[dict[str, float]]) -> dict[str, float]:
         """Every data-parallel rank's sums, counted once, on all ranks."""
@@ -211,6 +246,45 @@ class TrainerRank:
             for name, value in micro.items():
                 sums[name] = sums.get(name, 0.0) + value
         return sums
+
+
+def _dtype(config: MegatronTrainerConfig) -> torch.dtype:
+    if config.dtype == "auto":
+        return torch.float32 if cpu_compat.absent() else torch.bfloat16
+    return torch.float32 if config.dtype == "float32" else torch.bfloat16
+
+
+def _optimizer(config: MegatronTrainerConfig, dtype: torch.dtype) -> MegatronOptimizerConfig:
+    """AdamW as megatron-core has it."""
+    own = config.optimizer
+    offload: dict[str, Any] = {}
+    if config.optimizer_offload:
+        if cpu_compat.absent():
+            raise UserError("trainer.optimizer_offload moves states from a GPU to the host, and there is no GPU here")
+        offload = {
+            "optimizer_cpu_offload": True,
+            "optimizer_offload_fraction": config.optimizer_offload,
+            "use_precision_aware_optimizer": True,
+            "overlap_cpu_optimizer_d2h_h2d": True,
+        }
+    return MegatronOptimizerConfig(
+        optimizer="adam",
+        lr=own.lr,
+        weight_decay=own.weight_decay,
+        adam_beta1=own.betas[0],
+        adam_beta2=own.betas[1],
+        adam_eps=own.eps,
+        clip_grad=own.grad_clip or math.inf,  # 0 would leave the norm unmeasured
+        bf16=dtype is torch.bfloat16,
+        params_dtype=dtype,
+        use_distributed_optimizer=config.distributed_optimizer,
+        **offload,
+    )
+
+
+def _no_tokens(hidden: Tensor) -> Tensor:
+    """What a loss is divided by, for us: nothing."""
+    return torch.zeros((), dtype=torch.int, device=hidden.device)
 
 
 def _summed(chunks: Any, tokens: Any = None, **groups: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from envkit.failure import UserError, did_you_mean
 
-__all__ = ["ARCHITECTURES", "Experts", "Shape", "shape_of"]
+__all__ = ["ARCHITECTURES", "BRIDGED", "Experts", "Shape", "shape_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,17 @@ def _experts(config: Any) -> Experts | None:
 #: How the configuration of an architecture is read.
 ARCHITECTURES: dict[str, Callable[[Any], Shape]] = {"Qwen3ForCausalLM": _qwen3, "Qwen3MoeForCausalLM": _qwen3}
 
+#: What the recipe trains and Megatron-Bridge knows: accepted in a plan that is only looked at.
+BRIDGED = frozenset(
+    {
+        "Qwen3_5ForCausalLM",
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForCausalLM",
+        "Qwen3_5MoeForConditionalGeneration",
+        "Qwen3NextForCausalLM",
+    }
+)
+
 
 def shape_of(folder: Path) -> Shape:
     """Reads `config.json`; no code from the folder is run.
@@ -129,6 +140,12 @@ def shape_of(folder: Path) -> Shape:
     except (OSError, ValueError) as error:
         raise UserError(f"no Hugging Face model in {folder}: {error}") from error
     names = config.architectures or ["none"]
+    if names[0] in BRIDGED:
+        raise UserError(
+            f"{folder} is a {names[0]}, with layers that only Megatron-Bridge builds, on GPUs; that way has not been "
+            "run on hardware and is not taken: `envkit train --dry-run` checks such a plan, a run needs one of "
+            f"{', '.join(sorted(ARCHITECTURES))}"
+        )
     if names[0] not in ARCHITECTURES:
         raise UserError(
             f"{folder} is a {names[0]}; the Megatron trainer knows {', '.join(sorted(ARCHITECTURES))}"

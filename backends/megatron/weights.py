@@ -20,11 +20,12 @@ from megatron.core import parallel_state
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from envkit.backends.megatron.lora import ADAPTER, merged
 from envkit.backends.megatron.mapping import Rule, rules
 from envkit.backends.megatron.shape import Shape
 from envkit.failure import UserError
 
-__all__ = ["Folder", "export", "held", "load"]
+__all__ = ["Folder", "buckets", "export", "held", "load"]
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _LAYER = re.compile(r"decoder\.layers\.(\d+)\.")
@@ -84,6 +85,8 @@ def held(chunks: Sequence[Any]) -> dict[str, Tensor]:
             chunk = chunk.module
         layers = [layer.layer_number - 1 for layer in chunk.decoder.layers]
         for name, parameter in chunk.named_parameters():
+            if name.rpartition(".")[2].startswith(ADAPTER):
+                continue  # no tensor of its own, there or here
             name = _LAYER.sub(lambda m: f"decoder.layers.{layers[int(m[1])]}.", name, count=1)  # noqa: B023
             if expert := _EXPERT.search(name):
                 layer = chunk.decoder.layers[layers.index(int(_LAYER.match(name)[1]))]  # type: ignore[index]
@@ -124,7 +127,7 @@ def load(chunks: Sequence[Any], shape: Shape, path: Path) -> None:
 
 
 def export(
-    chunks: Sequence[Any], shape: Shape, *, of: Callable[[Tensor], Tensor] = Tensor.detach
+    chunks: Sequence[Any], shape: Shape, *, of: Callable[[Tensor], Tensor] = merged
 ) -> Iterator[tuple[str, Tensor]]:
     """Hugging Face names and tensors, fused ones apart, tied ones once; over all ranks each exactly once.
 
@@ -132,16 +135,36 @@ def export(
     tensor rank (the first rank of an expert) of the first replica gets the pairs, others get none.
 
     Args:
-        of: What is exported of a parameter: itself, its gradient.
+        of: What is exported of a parameter: itself with its adapter added in, its gradient.
+    """
+    for bucket in buckets(chunks, shape, of=of):
+        yield from bucket
+
+
+def buckets(
+    chunks: Sequence[Any], shape: Shape, *, of: Callable[[Tensor], Tensor] = merged, bucket_bytes: int = 0
+) -> Iterator[list[tuple[str, Tensor]]]:
+    """What `export` gives, some parameters at a time: all ranks of a stage cut at the same places, so that nobody waits
+    in a gather for a rank that has been stopped between two buckets.
+
+    Args:
+        bucket_bytes: A bucket is closed when the whole parameters in it have grown past that; 0 for one parameter each.
     """
     table = rules(shape)
+    found: list[tuple[str, Tensor]] = []
+    size = 0
     for name, parameter in held(chunks).items():
         rule = table[name]
-        if rule.copy or _replica(rule):
-            continue
-        parts, mine = _gathered(of(parameter), rule)
-        if mine:
-            yield from rule.unpack(parts)
+        # counted also where this rank gives nothing, since others do
+        size += parameter.numel() * parameter.element_size() * _cut(rule)[1]
+        if not rule.copy and not _replica(rule):
+            parts, mine = _gathered(of(parameter), rule)
+            if mine:
+                found.extend(rule.unpack(parts))
+        if size >= bucket_bytes:
+            yield found
+            found, size = [], 0
+    yield found
 
 
 def _head(name: str) -> bool:

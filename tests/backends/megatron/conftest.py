@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from envkit.failure import EnvkitError
 
 collect_ignore_glob = [] if find_spec("megatron") and find_spec("transformers") else ["*"]
 
@@ -82,42 +82,110 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 Ranks = Callable[..., list[Any]]
 
 
-@pytest.fixture(scope="session")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
-    """`ranks(n, layout, "function", **arguments)`: a function of `on_ranks.py` on n ranks, and what each gave.
+class Pool:
+    """Rank processes that stay: importing megatron-core takes longer than all that the tests compute. A `Launcher`,
+    whose ranks leave when they are ended, and are there for the next who starts some."""
 
-    Processes are started once: importing megatron-core takes longer than all that the tests compute.
-    """
-    pool: list[tuple[subprocess.Popen[bytes], Connection]] = []
-    root = tmp_path_factory.mktemp("ranks")
+    def __init__(self, root: Path) -> None:
+        from envkit.backends.megatron.launch import ProcessLauncher
+
+        script = str(Path(__file__).with_name("on_ranks.py"))
+        self.doom = root / "doom"
+        self.doom.mkdir()
+        os.environ["ENVKIT_TEST_DOOM"] = str(self.doom)  # see `on_ranks.DoomedWorker`
+        self._launcher = ProcessLauncher(threads=1, logs=root, command=[sys.executable, script])
+        self.idle: list[Any] = []
+
+    def start(self, world: int, *, timeout_s: float) -> list[Pooled]:
+        lacking = world - len(self.idle)
+        if lacking > 0:
+            self.idle += self._launcher.start(lacking, timeout_s=timeout_s)
+        return [Pooled(self, number, self.idle.pop()) for number in range(world)]
+
+    def share(self, payload: bytes) -> bytes:
+        return payload
+
+    def close(self) -> None: ...
+
+    def end(self) -> None:
+        for process in self.idle:
+            process.end()
+
+
+class Pooled:
+    """A process in the place of a rank."""
+
+    def __init__(self, pool: Pool, number: int, process: Any) -> None:
+        self._pool, self.process = pool, process
+        self.number = process.number = number
+        self.host, self.log = process.host, process.log
+        self._ended = False
+
+    def locate(self, timeout_s: float) -> str:
+        return str(self.process.locate(timeout_s))
+
+    def submit(self, method: str, payload: Any) -> Any:
+        return self.process.submit(method, payload)
+
+    def end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        left = self.process.submit("leave", pickle.dumps(()))
+        try:
+            assert left.result(5).failure is None
+        except (AssertionError, EnvkitError, TimeoutError):
+            self.process.end()
+        else:
+            self._pool.idle.append(self.process)
+
+
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    pool = Pool(tmp_path_factory.mktemp("ranks"))
+    yield pool
+    pool.end()
+
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def trainer_of(folders: dict[str, Path], pool: Pool) -> Make:
+    """`trainer_of("tied", world=2, layout={"tensor": 2})`: a trainer that is not started."""
+    from envkit.backends.algorithms import AlgorithmConfig
+    from envkit.backends.megatron.config import MegatronTrainerConfig
+    from envkit.backends.megatron.trainer import MegatronTrainer
+    from envkit.backends.torch.config import OptimizerConfig
+
+    def make(kind: str, **settings: Any) -> Any:
+        given = {"optimizer": OptimizerConfig(lr=1e-3, grad_clip=1.0, warmup_steps=2), "logprob_chunk": 16}
+        config = MegatronTrainerConfig(model=folders[kind], threads=1, **{**given, **settings})
+        return MegatronTrainer(config, AlgorithmConfig(), launcher=pool)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def ranks(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> Ranks:
+    """`ranks(n, layout, "function", **arguments)`: a function of `on_ranks.py` on n ranks, and what each gave."""
+    root = tmp_path_factory.mktemp("meetings")
     calls = iter(range(1_000_000))
 
     def call(count: int, layout: dict[str, Any], function: str, **arguments: Any) -> list[Any]:
-        while len(pool) < count:
-            here, there = Pipe()
-            command = [sys.executable, str(Path(__file__).with_name("on_ranks.py")), str(there.fileno())]
-            pool.append((subprocess.Popen(command, pass_fds=[there.fileno()]), here))
-            there.close()
+        members = pool.start(count, timeout_s=60)
         meeting = f"file://{root}/{next(calls)}"
-        for rank, (_, pipe) in enumerate(pool[:count]):
-            pipe.send_bytes(pickle.dumps((rank, count, layout, meeting, function, arguments)))
-        answers = []
-        for rank, (process, pipe) in enumerate(pool[:count]):
-            assert pipe.poll(240), f"rank {rank} of {count} gave no answer in 240 s ({function}, {layout})"
-            try:
-                answers.append(pickle.loads(pipe.recv_bytes()))
-            except EOFError:
-                pytest.fail(f"rank {rank} of {count} died with {process.wait(10)} ({function}, {layout})")
-        failed = [answer for good, answer in answers if not good]
-        assert not failed, failed[0]
-        return [answer for _, answer in answers]
-
-    yield call
-    for _, pipe in pool:
-        pipe.close()
-    for process, _ in pool:
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            asked = [
+                rank.submit("function", pickle.dumps((n, count, layout, meeting, function, arguments)))
+                for n, rank in enumerate(members)
+            ]
+            answers = [future.result(240) for future in asked]
+        finally:
+            for rank in members:
+                rank.end()
+        failed = [answer.failure for answer in answers if answer.failure is not None]
+        assert not failed, failed[0].traceback
+        return [answer.value for answer in answers]
+
+    return call

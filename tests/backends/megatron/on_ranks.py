@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import pickle
+import os
+import signal
 import sys
-import traceback
+import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
-from megatron.core import parallel_state
 
-from envkit.backend import Batch
+from envkit.backend import Batch, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig
 from envkit.backends.megatron import Layout, cpu_compat
 from envkit.backends.megatron.factory import build, initialize, packed_sequences
 from envkit.backends.megatron.files import write
 from envkit.backends.megatron.logprobs import policy_logprobs, vocabulary_logprobs
+from envkit.backends.megatron.process import main
 from envkit.backends.megatron.rank import TrainerRank
 from envkit.backends.megatron.shape import shape_of
 from envkit.backends.megatron.weights import export, load
+from envkit.backends.megatron.worker import METHODS, Worker
 from envkit.backends.torch.config import OptimizerConfig
 from envkit.failure import EnvkitError
 
@@ -105,7 +107,12 @@ def vocabulary(layout: Layout, hidden: torch.Tensor, weight: torch.Tensor, targe
 
 
 def train(
-    layout: Layout, folder: Path, batches: list[Batch], distributed: bool, grad_clip: float = 1.0
+    layout: Layout,
+    folder: Path,
+    batches: list[Batch],
+    distributed: bool,
+    grad_clip: float = 1.0,
+    settings: dict[str, Any] | None = None,
 ) -> tuple[list[dict[str, float]], Any]:
     """Optimiser steps, one after the other: what each said, and this rank's weights afterwards."""
     rank = TrainerRank(
@@ -115,6 +122,7 @@ def train(
         OptimizerConfig(lr=1e-3, grad_clip=grad_clip, warmup_steps=2),
         distributed_optimizer=distributed,
         logprob_chunk=16,
+        **(settings or {}),
     )
     said = [rank.step(batch, temperature=0.8) for batch in batches]
     assert rank.version == batches[-1].step
@@ -133,25 +141,34 @@ def train_on_infinity(layout: Layout, folder: Path, batch: Batch) -> tuple[str, 
     return "trained", False
 
 
-def main(pipe: Connection) -> None:
-    """Does what comes through the pipe, until it closes."""
-    torch.set_num_threads(1)
-    while True:
-        try:
-            rank, world, layout, meeting, function, arguments = pickle.loads(pipe.recv_bytes())
-        except EOFError:
-            return
-        try:
-            initialize(Layout(**layout), rank=rank, world=world, init_method=meeting, timeout_s=120)
-            try:
-                answer = (True, globals()[function](Layout(**layout), **arguments))
-            finally:
-                parallel_state.destroy_model_parallel()
-                torch.distributed.destroy_process_group()
-        except Exception:  # noqa: BLE001 - shown by the test that asked
-            answer = (False, traceback.format_exc())
-        pipe.send_bytes(pickle.dumps(answer))
+class DoomedWorker(Worker):
+    """A rank that also does what stands in this file, and is killed where a marker says so: `<when>-<rank>`."""
+
+    methods = METHODS | {"function"}
+
+    def function(
+        self, rank: int, world: int, layout: dict[str, Any], meeting: str, name: str, arguments: dict[str, Any]
+    ) -> Any:
+        """Meets the others and calls a function."""
+        initialize(Layout(**layout), rank=rank, world=world, init_method=meeting, timeout_s=120)
+        return globals()[name](Layout(**layout), **arguments)
+
+    def step(self, batch: Batch, temperature: float) -> StepMetrics:
+        self._doom(f"step{batch.step}", 0.01)
+        return super().step(batch, temperature)
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)  # the writing goes on
+        self._doom("save", 0.0)
+
+    def _doom(self, when: str, after_s: float) -> None:
+        assert self._setup is not None
+        marker = Path(os.environ["ENVKIT_TEST_DOOM"]) / f"{when}-{self._setup.rank}"
+        if marker.exists():
+            marker.unlink()
+            threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 
 if __name__ == "__main__":
-    main(Connection(int(sys.argv[1])))
+    torch.set_num_threads(1)
+    main(Connection(int(sys.argv[1])), DoomedWorker())

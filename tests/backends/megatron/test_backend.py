@@ -1,0 +1,78 @@
+"""The backends of a plan: one line chooses them, a dry run checks them anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envkit.backends.megatron.backend import WITH_TORCH, WITH_VLLM
+from envkit.backends.megatron.shape import BRIDGED, shape_of
+from envkit.backends.run.plan import make_plan
+from envkit.failure import UserError
+
+pytestmark = pytest.mark.megatron
+
+
+def table(model: Path, **trainer: Any) -> dict[str, Any]:
+    """The plan of the torch backend; only its first line is another."""
+    return {
+        "backend": "torch",
+        "tasks": {"include": ["office/aalsund-tender-deadline"]},
+        "loop": {"steps": 3},
+        "trainer": {"model": str(model), "threads": 1, "optimizer": {"lr": 1e-3}, **trainer},
+        "engines": {"replicas": 1, "threads": 1, "max_model_len": 2048},
+    }
+
+
+@pytest.mark.parametrize("backend", ["torch", "megatron-torch", "megatron-vllm"])
+def test_one_line_chooses_the_backend(folders: dict[str, Path], backend: str) -> None:
+    plan = make_plan({**table(folders["tied"]), "backend": backend})
+    assert plan.backend == backend
+    assert plan.model_folder == str(folders["tied"])
+
+
+def test_what_follows_from_a_plan(folders: dict[str, Path]) -> None:
+    own = {"world": 8, "layout": {"tensor": 2, "context": 2}, "lora": {"rank": 4}, "recompute": {"layers": 2}}
+    given = {**table(folders["tied"], **own), "backend": "megatron-vllm"}
+    figures = WITH_VLLM.derive(make_plan(given))  # type: ignore[arg-type]
+    assert figures["ranks"] == 8
+    assert figures["data-parallel ranks"] == 2
+    assert figures["rows padded to a multiple of"] == 8
+    assert figures["the model is built by"] == "our own mapping (Qwen3ForCausalLM)"
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"world": 3, "layout": {"tensor": 2}}, "multiple of 2 ranks"),
+        ({"layuot": {}}, "did you mean 'layout'"),
+        ({"optimizer_offload": 0.5, "distributed_optimizer": False}, "needs distributed_optimizer"),
+        ({"lora": {"targets": []}}, "lora.targets is empty"),
+    ],
+    ids=["world", "typo", "offload", "lora"],
+)
+def test_what_can_not_be_is_said_before_anything_starts(
+    folders: dict[str, Path], own: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        make_plan({**table(folders["tied"], **own), "backend": "megatron-torch"})
+
+
+@pytest.mark.parametrize("name", sorted(BRIDGED))
+def test_models_of_the_bridge_are_looked_at_and_not_run(tmp_path: Path, name: str) -> None:
+    kinds = {"Qwen3_5": "qwen3_5", "Qwen3_5Moe": "qwen3_5_moe", "Qwen3Next": "qwen3_next"}
+    kind = kinds[name.partition("For")[0]]
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [name], "model_type": kind}))
+    plan = make_plan({**table(tmp_path), "backend": "megatron-vllm"})
+    assert "Megatron-Bridge" in WITH_VLLM.derive(plan)["the model is built by"]  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="only Megatron-Bridge builds"):
+        shape_of(tmp_path)
+
+
+def test_a_model_that_nothing_builds_is_refused_by_the_dry_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"]}))
+    with pytest.raises(UserError, match=r"is a MambaForCausalLM; the Megatron trainer knows Qwen3ForCausalLM"):
+        WITH_TORCH.derive(make_plan({**table(tmp_path), "backend": "megatron-torch"}))  # type: ignore[arg-type]
