@@ -28,7 +28,8 @@ def print_rows(rows: Sequence[EvalRow], against_best: Sequence[Difference | None
         line += [_measure(row.pass_at, k), _measure(row.pass_hat, k)] if k > 1 else []
         line.append("-" if row.turns is None else f"{row.turns:.1f}")
         if len(rows) > 1:
-            line.append("the best" if found is None else f"{signed(found.estimate)} {found.verdict}")
+            best = "the best" if row.scored else "-"
+            line.append(best if found is None else f"{signed(found.estimate)} {found.verdict}")
         lines.append(line)
     print_table(head, lines)
     print("\nintervals: 95 %, clustered by world")
@@ -38,7 +39,7 @@ def print_rows(rows: Sequence[EvalRow], against_best: Sequence[Difference | None
 
 
 def _notes(row: EvalRow) -> Iterable[str]:
-    if not row.mean.estimate.has_interval and row.tasks:
+    if not row.mean.estimate.has_interval and row.scored:
         yield f"too few worlds for an interval ({row.worlds})"
     if row.excluded:
         why = ", ".join(f"{count} {kind}" for kind, count in row.failures.items())
@@ -48,7 +49,7 @@ def _notes(row: EvalRow) -> Iterable[str]:
             if measure is not None
         )
     for k, measure in row.pass_at.items():
-        if measure.left_out:
+        if measure.left_out and k > 1:
             yield f"pass@{k} is without {measure.left_out} of {row.tasks} tasks, which have fewer than {k} verdicts"
     if row.cancelled:
         yield f"{row.cancelled} trials were stopped and count nowhere"

@@ -223,5 +223,8 @@ def _overlap(args: argparse.Namespace) -> int:
         for text in unread:
             print(f"can't be compared: {text}", file=sys.stderr)
         if found and not args.allow_leaks:
-            print("these tasks can't be on both sides of training and evaluation; --allow-leaks accepts it", file=sys.stderr)
+            print(
+                "these tasks can't be on both sides of training and evaluation; --allow-leaks accepts it",
+                file=sys.stderr,
+            )
     return 1 if unread or (found and not args.allow_leaks) else 0

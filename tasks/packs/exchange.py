@@ -1,7 +1,7 @@
 """Packs in and out: Harbor task directories, verifiers' rows, APEX data; and a pack written as Harbor directories.
 
-What is imported is read strictly before it is kept, so that a pack never holds a task that can't be loaded; what can't be
-carried over is named. Nothing that exists is overwritten.
+What is imported is read strictly before it is kept, so that a pack never holds a task that can't be loaded; what
+can't be carried over is named. Nothing that exists is overwritten.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def import_harbor(source: Path, target: Path, *, lenient: bool = False) -> tuple
 
 
 def import_apex(source: Path, target: Path, tasks: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Writes tasks of a copy of the APEX-Agents dataset, each with its world, into the pack folder `target`; all of them
-    where none is named. Returns and raises as `import_harbor`."""
+    """Writes tasks of a copy of the APEX-Agents dataset, each with its world, into the pack folder `target`; all of
+    them where none is named. Returns and raises as `import_harbor`."""
     from envkit.tasks.apex import ApexPack
 
     pack = ApexPack(source)
@@ -70,9 +70,10 @@ def import_apex(source: Path, target: Path, tasks: Sequence[str] = ()) -> tuple[
 
 
 def import_verifiers(source: Path, target: Path) -> tuple[list[str], list[str]]:
-    """Makes a question task of each row of a dataset as environments of `verifiers` have it (JSONL or parquet): `question`,
-    or `prompt` as text or chat messages; `answer`; `info` with `choices`. Reward functions are code and can't be carried
-    over: the answer is checked by envkit's own rules (see `envkit.tasks.qa`). Returns and raises as `import_harbor`."""
+    """Makes a question task of each row of a dataset as environments of `verifiers` have it (JSONL or parquet):
+    `question`, or `prompt` as text or chat messages; `answer`; `info` with `choices`. Reward functions are code and
+    can't be carried over: the answer is checked by envkit's own rules (see `envkit.tasks.qa`). Returns and raises as
+    `import_harbor`."""
     from envkit.tasks.qa.rows import question_of, read_rows
     from envkit.tasks.qa.writing import write_question
 
@@ -112,8 +113,8 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def export_harbor(ids: Sequence[str], target: Path) -> tuple[list[Path], list[str]]:
-    """Writes tasks as Harbor directories that stand alone: the world in `environment/`, typed checks packed so that Harbor
-    runs them.
+    """Writes tasks as Harbor directories that stand alone: the world in `environment/`, typed checks packed so that
+    Harbor runs them.
 
     Returns:
         The directories, and what would keep Harbor from running one.
@@ -172,9 +173,7 @@ def _export(task: Task, world: Path | None, dest: Path) -> None:
         raise
 
 
-def _take(
-    found: Iterator[tuple[str, Path]], target: Path, *, lenient: bool
-) -> tuple[list[str], list[str]]:
+def _take(found: Iterator[tuple[str, Path]], target: Path, *, lenient: bool) -> tuple[list[str], list[str]]:
     taken: list[str] = []
     left: list[str] = []
     target.mkdir(parents=True, exist_ok=True)

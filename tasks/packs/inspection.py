@@ -1,5 +1,5 @@
-"""What `envkit pack check` says of a pack without running a trial: does every task load, is there a licence, is anything
-too large, is there a secret in it. Reads files as they are; a world is built, as a trial would build it.
+"""What `envkit pack check` says of a pack without running a trial: does every task load, is there a licence, is
+anything too large, is there a secret in it. Reads files as they are; a world is built, as a trial would build it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Contamination: tasks of two sets that are the same, or nearly, looked at as wholes: instruction, initial files, expected
-result. An evaluation whose tasks were trained on measures memory.
+"""Contamination: tasks of two sets that are the same, or nearly, looked at as wholes: instruction, initial files,
+expected result. An evaluation whose tasks were trained on measures memory.
 
 Texts are compared by their word 5-grams (numbers and case don't count: a task with other figures is the same task).
-MinHash with banding finds the pairs worth a look, and the exact Jaccard similarity of each is what is told. Files count by
-content, and those that are texts or office files also by their words. Of binary files that are neither only sameness is seen.
+MinHash with banding finds the pairs worth a look, and the exact Jaccard similarity of each is what is told. Files
+count by content, and those that are texts or office files also by their words. Of binary files that are neither only
+sameness is seen.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _PRIME = (1 << 61) - 1
 _MAX_TEXT = 4 << 20
 _OFFICE = frozenset({".docx", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"})
 _NAMES = frozenset({"test.sh", "envkit-verify.pyz", "initial.tar"})
+#: The parts of an office file that hold the author's words.
+_CONTENT = re.compile(r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$")
 #: A shorter expected result is met by chance.
 _SHORTEST = 60
 
@@ -95,8 +98,8 @@ def fingerprint(id: str) -> Fingerprint:
 def overlaps(
     first: Sequence[Fingerprint], second: Sequence[Fingerprint], *, threshold: float = 0.8
 ) -> Iterator[Overlap]:
-    """The pairs across two sets that have too much in common, in the order of the first set. A task is not compared with
-    itself.
+    """The pairs across two sets that have too much in common, in the order of the first set. A task is not compared
+    with itself.
 
     Args:
         threshold: From which Jaccard similarity on texts are near duplicates.
@@ -168,7 +171,9 @@ def _candidates(first: Sequence[frozenset[int]], second: Sequence[frozenset[int]
     for number, part in enumerate(second):
         for key in _bands(part):
             bands.setdefault(key, []).append(number)
-    return {(number, other) for number, part in enumerate(first) for key in _bands(part) for other in bands.get(key, ())}
+    return {
+        (number, other) for number, part in enumerate(first) for key in _bands(part) for other in bands.get(key, ())
+    }
 
 
 def _bands(part: frozenset[int]) -> list[tuple[int, bytes]]:
@@ -228,7 +233,9 @@ def _office_words(path: Path) -> Iterator[str]:
             left = _MAX_TEXT
             for info in archive.infolist():
                 # styles and themes are the program's words, not the author's
-                if re.search(r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$", info.filename):
+                if re.search(
+                    r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$", info.filename
+                ):
                     with archive.open(info) as stream:
                         data = stream.read(left)
                     left -= len(data)

@@ -1,8 +1,8 @@
 """`envkit pack new`: an installable package with a pack in it, sound from the first minute.
 
-What is written is a small whole: two worlds built by code, a task in each (one to train on, one to evaluate with), typed
-checks and a check of one's own, solutions, tests that run the self-test. Files are the templates of `templates/`, with the
-pack's name put in.
+What is written is a small whole: two worlds built by code, a task in each (one to train on, one to evaluate with),
+typed checks and a check of one's own, solutions, tests that run the self-test. Files are the templates of
+`templates/`, with the pack's name put in.
 """
 
 from __future__ import annotations

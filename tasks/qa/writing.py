@@ -58,14 +58,14 @@ def _parts(question: Question, seed: int, judge: bool) -> tuple[str, str, str]:
         choices, letter = shuffled(question, seed)
         listed = "".join(f"\n{_LETTERS[n]}) {choice}" for n, choice in enumerate(choices))
         told = "the letter of the right choice"
-        return _instruction(question.question + "\n" + listed, told), _regex(letter), letter
+        words = r"\s+".join(re.escape(word) for word in question.answer.split())
+        return _instruction(question.question + "\n" + listed, told), _regex(rf"{letter}(?:[).:\s-]+{words})?"), letter
     if question.kind == "numeric":
         value = float(question.answer.replace(",", "").replace("−", "-"))
-        tolerance = f", rel_tol = {question.tolerance!r}" if question.tolerance else ""
         rules = [f"value = {value!r}", 'decimal = "."', f"label = {_toml(_ANSWER)}", "near = 40", "max_candidates = 1"]
         rules += [f"rel_tol = {question.tolerance!r}"] if question.tolerance else []
         last = _toml(_last(r"[^\n]*"))
-        check = f'kind = "answer"\nregex = {last}\nnumber = {{ {", ".join(rules)} }}\n'
+        check = f'kind = "answer"\nregex = [{last}]\nnumber = {{ {", ".join(rules)} }}\n'
         return _instruction(question.question, "the number alone"), check, question.answer
     told = "your answer, as short as it can be"
     if judge or question.kind == "judge":
@@ -82,7 +82,7 @@ def _instruction(text: str, told: str) -> str:
 
 
 def _regex(answer: str) -> str:
-    return f'kind = "answer"\nregex = {_toml(_last(_BEFORE + answer + _AFTER + "$"))}\n'
+    return f'kind = "answer"\nregex = [{_toml(_last(_BEFORE + answer + _AFTER + "$"))}]\n'
 
 
 def _last(rest: str) -> str:
