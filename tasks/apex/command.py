@@ -1,4 +1,4 @@
-"""`envkit apex`: choose and fetch APEX-Agents data (gated, evaluation only), see what there is, write a task out."""
+"""`envkit apex`: fetch APEX-Agents data (gated, evaluation only), see what there is; Archipelago's run files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "fetch [TASK ...]   choose the dataset on the Hugging Face hub and fetch its index; worlds are fetched when\n"
         "                   they are used, or now for the tasks that are named (--all: everything, about 19 GB)\n"
         "info               where the data comes from, and what is in it\n"
-        "export TASK DIR    write a task with its world as a Harbor directory\n\n"
+        "export TASK DIR    write a task with its world as a Harbor directory\n"
+        "import-runs DIR RUN   make a run of the files that Archipelago's runs left (trajectory.json, grades.json)\n"
+        "export-runs RUN DIR   write the trials of a run as such files\n\n"
         f"{licence.TERMS}."
     )
-    parser.add_argument("verb", choices=("fetch", "info", "export"), help="what to do")
+    parser.add_argument("verb", choices=("fetch", "info", "export", "import-runs", "export-runs"), help="what to do")
     parser.add_argument("names", nargs="*", metavar="TASK", help="tasks by number, id or slug; for export also DIR")
     parser.add_argument("--repo", default=REPOSITORY, help=f"fetch: the dataset (default: {REPOSITORY})")
     parser.add_argument("--revision", default="main", help="fetch: branch, tag or commit (default: main)")
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace, hub: Hub | None = None) -> int:
         if names:
             raise UserError(f"envkit apex info takes no names, found {' '.join(names)}")
         result = _info(ApexPack(hub=hub))
+    elif args.verb in ("import-runs", "export-runs"):
+        return _run_files(args)
     else:
         if len(names) != 2:
             raise UserError(
@@ -56,6 +60,25 @@ def run(args: argparse.Namespace, hub: Hub | None = None) -> int:
         for key, value in result.items():
             print(f"{key}: {value}")
     return 0
+
+
+def _run_files(args: argparse.Namespace) -> int:
+    from envkit.tasks.apex.runfiles import export_run, import_runs
+
+    if len(args.names) != 2:
+        raise UserError(f"envkit apex {args.verb} takes two folders: where from, and a new one to write")
+    source, target = Path(args.names[0]), Path(args.names[1])
+    if args.verb == "import-runs":
+        trials, problems = import_runs(source, target)
+    else:
+        trials, problems = [folder.name for folder in export_run(source, target)], []
+    if args.json:
+        print(json.dumps({"folder": str(target), "trials": trials, "problems": problems}, ensure_ascii=False))
+    else:
+        print(f"{len(trials)} trials written to {target}")
+        for problem in problems:
+            print(problem, file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _fetch(args: argparse.Namespace, wanted: Sequence[str], hub: Hub) -> dict[str, Any]:
