@@ -111,7 +111,7 @@ addEventListener("keydown", (event) => {
   else if (event.key === "/") {
     const search = document.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); search.select(); }
-  } else if (event.key === "Escape" && place.view !== "runs") history.back();
+  } else if (event.key === "Escape" && place.view === "compare") history.back();
 });
 
 addEventListener("hashchange", show);

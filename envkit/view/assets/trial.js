@@ -87,7 +87,7 @@ export async function trialView(host, place, { go }) {
   const own = [
     ...Object.keys(TABS).map((name, at) => [String(at + 1), name, () => go(address(trial, name))]),
     ["[", "trial before, in the list's order", () => step(-1)], ["]", "next trial", () => step(1)],
-    ["u", "back to the list", () => go(`#/runs/${enc(run)}${String(filters()) ? `?${filters()}` : ""}`)],
+    ["u Escape", "back to the list", () => go(`#/runs/${enc(run)}${String(filters()) ? `?${filters()}` : ""}`)],
   ];
   const view = {
     keys: own,

@@ -136,6 +136,7 @@ export async function trialsView(host, place, { go }) {
     pages.forget();
     pages.put(0, found.rows);
     if (seen) pages.put(looking, seen.rows);
+    list.inner.replaceChildren();
     list.reset(total);
     scroller.scrollTop = at;
     list.draw();
