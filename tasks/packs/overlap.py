@@ -1,10 +1,10 @@
 """Contamination: tasks of two sets that are the same, or nearly, looked at as wholes: instruction, initial files,
 expected result. An evaluation whose tasks were trained on measures memory.
 
-Texts are compared by their word 5-grams (numbers and case don't count: a task with other figures is the same task).
-MinHash with banding finds the pairs worth a look, and the exact Jaccard similarity of each is what is told. Files
-count by content, and those that are texts or office files also by their words. Of binary files that are neither only
-sameness is seen.
+Texts are compared by their word 5-grams, without case; in instructions and files all numbers are alike, as a task
+with other figures is the same task. MinHash with banding finds the pairs worth a look, and the exact Jaccard
+similarity of each is what is told. Files count by content, and those that are texts or office files also by their
+words. Of binary files that are neither only sameness is seen.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import hashlib
 import os
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,8 +35,11 @@ _OFFICE = frozenset({".docx", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"}
 _NAMES = frozenset({"test.sh", "envkit-verify.pyz", "initial.tar"})
 #: The parts of an office file that hold the author's words.
 _CONTENT = re.compile(r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$")
-#: A shorter expected result is met by chance.
-_SHORTEST = 60
+#: An expected result of fewer 5-grams is met by chance (the same short answer, the same form of a check): it counts
+#: beside other likeness, not alone.
+_ALONE = 80
+#: A 5-gram in more of a set's expected results than this, and than 1 % of them, is the form that they share.
+_SHARED_FORM = 3
 
 
 class Overlap(BaseModel):
@@ -90,7 +94,7 @@ def fingerprint(id: str) -> Fingerprint:
         id=id,
         instruction=shingles("\n".join(step.instruction for step in task.steps)),
         files=files.words,
-        expected=shingles("\n".join(expected)) if sum(map(len, expected)) >= _SHORTEST else frozenset(),
+        expected=shingles("\n".join(expected), numbers=True),
         digests=files.digests,
     )
 
@@ -104,6 +108,7 @@ def overlaps(
     Args:
         threshold: From which Jaccard similarity on texts are near duplicates.
     """
+    first, second = _without_form(first), _without_form(second)
     pairs: set[tuple[int, int]] = set()
     for part in ("instruction", "files", "expected"):
         pairs |= _candidates([getattr(f, part) for f in first], [getattr(f, part) for f in second])
@@ -129,7 +134,8 @@ def _compare(one: Fingerprint, other: Fingerprint, threshold: float) -> Overlap 
     files = _shared(one.digests, other.digests, words)
     kinds: list[str] = []
     for name, value in (("instruction", instruction), ("expected result", expected), ("files", files)):
-        if value is not None and value >= threshold:
+        short = name == "expected result" and min(len(one.expected), len(other.expected)) < _ALONE
+        if value is not None and value >= threshold and not short:
             kinds.append(f"{'same' if value == 1.0 else 'near'} {name}")
     parts = [value for value in (instruction, files, expected) if value is not None]
     if not kinds and len(parts) > 1 and sum(parts) / len(parts) >= 0.75 * threshold:
@@ -139,6 +145,14 @@ def _compare(one: Fingerprint, other: Fingerprint, threshold: float) -> Overlap 
     return Overlap(
         first=one.id, second=other.id, kinds=tuple(kinds), instruction=instruction, files=files, expected=expected
     )
+
+
+def _without_form(prints: Sequence[Fingerprint]) -> list[Fingerprint]:
+    """The tasks without what is common to the expected results of many: imports, and the form of checks."""
+    counts = Counter(piece for found in prints for piece in found.expected)
+    most = max(_SHARED_FORM, len(prints) // 100)
+    form = {piece for piece, count in counts.items() if count > most}
+    return [replace(found, expected=found.expected - form) for found in prints]
 
 
 def _shared(one: dict[str, int], other: dict[str, int], words: float | None) -> float | None:
@@ -154,9 +168,10 @@ def similarity(one: frozenset[int], other: frozenset[int]) -> float | None:
     return len(one & other) / len(one | other) if one and other else None
 
 
-def shingles(text: str) -> frozenset[int]:
-    """The hashed word 5-grams of a text, all numbers counting as one; a shorter text is one piece."""
-    words = re.findall(r"#|[^\W\d_]+", re.sub(r"\d[\d.,]*", " # ", text.casefold()))
+def shingles(text: str, *, numbers: bool = False) -> frozenset[int]:
+    """The hashed word 5-grams of a text, all numbers counting as one unless `numbers`; a shorter text is one piece."""
+    folded = text.casefold() if numbers else re.sub(r"\d[\d.,]*", " # ", text.casefold())
+    words = re.findall(r"#|[^\W_]+", folded)
     pieces = [" ".join(words[n : n + _WORDS]) for n in range(max(1, len(words) - _WORDS + 1))] if words else []
     return frozenset(_hash(piece.encode()) for piece in pieces)
 

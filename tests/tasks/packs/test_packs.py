@@ -19,8 +19,8 @@ from envkit.tasks.packs.scaffold import new_pack
 from envkit.tasks.packs.splitting import split_by_world, write_splits
 
 WORDS = (
-    "The quarterly report of the northern branch lists every customer with open invoices and the amounts they owe us "
-    "now, sorted by the date on which they were due"
+    "The quarterly report of the northern branch lists all 12 customers with open invoices and the amounts they owe "
+    "us, sorted by the date on which they were due"
 )
 
 
@@ -104,10 +104,10 @@ def test_a_split_is_written_and_its_comments_kept(tmp_path: Path) -> None:
 
 def test_contamination_is_found_in_every_part_and_not_where_there_is_none(tmp_path: Path) -> None:
     root = tmp_path / "pack"
-    long = " ".join(f"step{chr(97 + n)} checks" for n in range(26))
+    long = " ".join(f"step{n} checks" for n in range(60))
     tasks = {
         "origin": write_task(root, "origin", instruction=WORDS, world="one", expected=long),
-        "figures": write_task(root, "figures", instruction=WORDS.replace("open", "open 2,024"), expected="x"),
+        "figures": write_task(root, "figures", instruction=WORDS.replace("12", "2,024"), expected="x"),
         "reworded": write_task(root, "reworded", instruction="Please answer. " + WORDS + " Thank you.", expected="y"),
         "same-result": write_task(root, "same-result", instruction="Quite another question", expected=long),
         "same-world": write_task(root, "same-world", instruction="Yet another question entirely", world="one"),
