@@ -62,6 +62,9 @@ async def weights(engines: Engines, trainer: Trainer, deadline: Deadline) -> tup
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         return Verdict(GUARD, Status.FAILED, "; ".join(faults[:3]) + more, figures), metrics
+    if len(unreadable) == len(wanted):
+        line = f"{len(wanted)} tensors arrived as they were sent, and none can be read back: only the logprobs speak"
+        return Verdict(GUARD, Status.WARNING, f"{line} for what the engines hold", figures), metrics
     line = f"{len(wanted)} tensors are held as the trainer has them, by {len(held)} engines"
     if unreadable:
         line += f" ({len(unreadable)} arrived and can't be read back: packed for the device)"

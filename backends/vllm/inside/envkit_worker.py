@@ -44,6 +44,7 @@ __all__ = ["Extension"]
 if hasattr(torch.cpu, "_is_amx_tile_supported") and torch.cpu._is_amx_tile_supported():
     torch.cpu._init_amx()
 
+_WRAPPED = "online_process_loader"  # what vLLM puts around loaders during a load
 _TORN = 70  # exit status of a worker that was left with half of the weights
 
 Place = tuple[torch.nn.Module, str]  # a layer and the name of one of its parameters
@@ -239,9 +240,12 @@ class _OnMeta:
         info.kernel_non_persistent_buffers = set(layer._non_persistent_buffers_set)
         restore_layer_on_meta(layer, info)
         for name, param in layer.named_parameters(recurse=False):
-            own = getattr(param, "weight_loader", None)  # some classes of parameters have it as a property
-            self._original.append((param, own))
-            param.weight_loader = self._loader((layer, name), param, own or default_weight_loader)
+            had = getattr(param, "weight_loader", None)  # some classes of parameters have it as a property
+            self._original.append((param, had))
+            own: Loader = had or default_weight_loader
+            while getattr(own, "__name__", "") == _WRAPPED:  # a load has left its wrapper, which does nothing now
+                own = own.__wrapped__  # type: ignore[attr-defined]
+            param.weight_loader = self._loader((layer, name), param, own)
 
     def __exit__(self, *exc: object) -> None:
         for param, loader in reversed(self._original):
@@ -291,7 +295,10 @@ def _check_coverage(model: torch.nn.Module, own: Mapping[str, Entry], tensors: M
     if own:
         wanted = _covered(model, own)
     else:
-        wanted = {(m, n): p.numel() for m in model.modules() for n, p in m.named_parameters(recurse=False) if p.numel()}
+        known = ((m, get_layerwise_info(m).restore_metadata[0]) for m in model.modules())
+        wanted = {(m, n): p.numel() for m, params in known for n, p in params.items() if n == "weight"}
+    if not any(found.values()) or not any(wanted.values()):
+        raise ValueError("no loader of this model took a single element: this version of vLLM can't be followed")
     short = []
     for place, count in wanted.items():
         have = max([found.get(place, 0), *(found.get(other, 0) for other in tied.get(place, ()))])

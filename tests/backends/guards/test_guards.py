@@ -153,5 +153,5 @@ def test_the_command_checks_and_nothing_else(
     assert not list(tmp_path.iterdir()), "no run folder"
     assert main(["train", str(plan_file), "--check", "--set", "guards.gap=1e-12"]) == 1
     out = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("failed   gap: ") for line in out)
+    assert any(line.startswith("failed   gap: ") for line in out), out
     assert len(out) == 5, "one line each"

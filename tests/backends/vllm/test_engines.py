@@ -40,8 +40,8 @@ def test_the_engine_is_the_trainer_after_each_of_20_updates(engines: Any, own_lo
         stalls = []
         for version in range(1, 21):
             trainer.shake(version)
-            told = await engines.update(trainer, version, Deadline.after(120))
-            assert (told["replicas"], told["replicas_lost"]) == (2, 0)
+            told = await engines.update(trainer, version, Deadline.after(600))
+            assert (told["replicas"], told["replicas_lost"]) == (len(engines.urls), 0)
             stalls.append(told["paused_s"])
             answers = await asyncio.gather(*(sample(url, 12) for url in engines.urls))
             for answer in answers:
@@ -57,14 +57,14 @@ def test_requests_in_flight_go_on_under_the_new_weights(engines: Any, own_loop: 
     async def scene() -> None:
         trainer.shake(99)
         start = engines.version + 1
-        await engines.update(trainer, start, Deadline.after(120))
+        await engines.update(trainer, start, Deadline.after(600))
         old = {name: t.clone() for name, t in trainer.weights()}
         running = [asyncio.ensure_future(sample(engines.urls, 500, f"s{n}")) for n in range(6)]
-        while (await engines.load(Deadline.after(30))).running != 6:
+        while (await engines.load(Deadline.after(120))).running != 6:
             await asyncio.sleep(0.02)
         trainer.shake(100)
-        told = await engines.update(trainer, start + 1, Deadline.after(120))
-        assert told["replicas"] == 2
+        told = await engines.update(trainer, start + 1, Deadline.after(600))
+        assert told["replicas"] == len(engines.urls)
         for answer in await asyncio.gather(*running):
             assert len(answer.ids) == 500, "no token is lost"
             assert set(answer.versions.tolist()) == {start, start + 1}
@@ -73,7 +73,7 @@ def test_requests_in_flight_go_on_under_the_new_weights(engines: Any, own_loop: 
             assert (np.diff(answer.versions) >= 0).all()
         new = dict(trainer.weights())
         assert any(not np.array_equal(old[name], new[name]) for name in old)
-        load = await engines.load(Deadline.after(30))
+        load = await engines.load(Deadline.after(120))
         assert (load.running, load.waiting) == (0, 0)
         assert load.kv_capacity_tokens
         assert load.preemptions is not None
@@ -112,11 +112,12 @@ def test_weights_that_are_not_whole_are_refused_and_the_old_ones_go_on(
 ) -> None:
     async def scene() -> None:
         trainer.shake(1)
-        await engines.update(trainer, engines.version + 1, Deadline.after(120))
+        await engines.update(trainer, engines.version + 1, Deadline.after(600))
         held = engines.version
+        up = engines.urls
         with pytest.raises(EnvkitError, match=why):
-            await engines.update(Faulty(trainer, name, change), held + 1, Deadline.after(120))
-        assert len(engines.urls) == 2
+            await engines.update(Faulty(trainer, name, change), held + 1, Deadline.after(600))
+        assert engines.urls == up, "none is lost"
         for url in engines.urls:
             answer = await sample(url, 10)
             assert set(answer.versions.tolist()) == {held}
@@ -140,11 +141,11 @@ def test_bytes_that_change_on_the_way_are_refused(
 
     async def scene() -> None:
         trainer.shake(2)
-        await engines.update(trainer, engines.version + 1, Deadline.after(120))
+        await engines.update(trainer, engines.version + 1, Deadline.after(600))
         held = engines.version
         monkeypatch.setattr(engines, "_write", damaged)
         with pytest.raises(EnvkitError, match="1 tensors are not what was sent"):
-            await engines.update(trainer, held + 1, Deadline.after(120))
+            await engines.update(trainer, held + 1, Deadline.after(600))
         monkeypatch.undo()
         answer = await sample(engines.urls[0], 10)
         assert set(answer.versions.tolist()) == {held}
@@ -163,7 +164,7 @@ def test_an_update_that_is_broken_off_leaves_the_old_weights(
 
     async def scene() -> None:
         before = trainer.truth(PROMPT, [7, 8, 9])
-        await engines.update(trainer, engines.version + 1, Deadline.after(120))
+        await engines.update(trainer, engines.version + 1, Deadline.after(600))
         held = engines.version
         monkeypatch.setattr(engines, "_swap", stalled)
         other = type(trainer).__new__(type(trainer))
@@ -178,7 +179,7 @@ def test_an_update_that_is_broken_off_leaves_the_old_weights(
             assert set(answer.versions.tolist()) == {held}
             assert away(answer, trainer) < 1e-4
         assert np.array_equal(before, trainer.truth(PROMPT, [7, 8, 9]))
-        await engines.update(other, held + 1, Deadline.after(120))
+        await engines.update(other, held + 1, Deadline.after(600))
         assert away(await sample(engines.urls[0], 10), other) < 1e-4, "and the next one is whole"
 
     own_loop.run(scene())
@@ -187,10 +188,10 @@ def test_an_update_that_is_broken_off_leaves_the_old_weights(
 def test_a_killed_engine_comes_back_and_no_request_is_lost(engines: Any, own_loop: Any, trainer: Any) -> None:
     async def scene() -> None:
         trainer.shake(4)
-        await engines.update(trainer, engines.version + 1, Deadline.after(120))
+        await engines.update(trainer, engines.version + 1, Deadline.after(600))
         urls = engines.urls
         running = [asyncio.ensure_future(sample(urls, 700, f"s{n}")) for n in range(8)]
-        while (await engines.load(Deadline.after(30))).running != 8:
+        while (await engines.load(Deadline.after(120))).running != 8:
             await asyncio.sleep(0.02)
         victim = engines._replicas[0]
         pid = victim.process._process.pid
@@ -204,7 +205,7 @@ def test_a_killed_engine_comes_back_and_no_request_is_lost(engines: Any, own_loo
         assert victim.url not in engines.urls or victim.restarts
         # While it is away the other one takes the next weights; when it is back it holds them too.
         trainer.shake(5)
-        await engines.update(trainer, engines.version + 1, Deadline.after(120))
+        await engines.update(trainer, engines.version + 1, Deadline.after(600))
         held = engines.version
         for _ in range(9000):
             if len(engines.urls) == 2:
@@ -216,7 +217,7 @@ def test_a_killed_engine_comes_back_and_no_request_is_lost(engines: Any, own_loo
         assert set(answer.versions.tolist()) == {held}
         assert away(answer, trainer) < 1e-4
         trainer.shake(6)
-        assert (await engines.update(trainer, held + 1, Deadline.after(120)))["replicas"] == 2
+        assert (await engines.update(trainer, held + 1, Deadline.after(600)))["replicas"] == 2
         assert away(await sample(victim.url, 20), trainer) < 1e-4
 
     own_loop.run(scene())

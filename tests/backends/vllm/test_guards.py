@@ -23,7 +23,7 @@ async def look(engines: Any, trainer: Any) -> Verdict:
     from envkit.backends.guards.weights import weights
 
     trainer.version = engines.version + 1
-    verdict, _ = await weights(engines, trainer, Deadline.after(300))
+    verdict, _ = await weights(engines, trainer, Deadline.after(600))
     return verdict
 
 
@@ -44,7 +44,7 @@ def test_every_tensor_is_read_back_from_what_the_engine_computes_with(
         assert told.status is Status.OK, told.line
         assert told.figures["tensors"] == len(dict(trainer.weights()))
         assert told.figures["unreadable"] == 0
-        held = await engines.held(trainer, Deadline.after(300))
+        held = await engines.held(trainer, Deadline.after(600))
         hows = {name: said["how"] for said in held.values() for name, said in said.items()}
         assert hows["model.layers.0.self_attn.q_proj.weight"] == "computed", "linear layers are packed"
         assert hows["model.norm.weight"] == "stored"
@@ -98,7 +98,7 @@ def test_embeddings_that_an_update_left_stale_are_seen_both_ways(
     async def faulty(*args: Any) -> Any:
         told = await update(*args)
         for url in engines.urls:
-            await engines.call(url, "envkit_embeddings", {"factor": 1.25}, Deadline.after(60))
+            await engines.call(url, "envkit_embeddings", {"factor": 1.25}, Deadline.after(300))
         return told
 
     async def scene() -> None:
