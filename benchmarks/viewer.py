@@ -40,7 +40,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="envkit-viewer-") as scratch, sync_playwright() as playwright:
         many, long = Path(scratch, "many"), Path(scratch, "long")
         begun = time.perf_counter()
-        make_run.write_run(many, trials=args.trials, tasks=max(1, args.trials // 20))
+        make_run.write_run(many, trials=args.trials, tasks=max(1, args.trials // 20), attempts=False)
         make_run.write_run(long, trials=3, tasks=3)
         trial = make_run.write_long_trial(long, args.tokens)
         print(f"made in {time.perf_counter() - begun:.1f} s", flush=True)

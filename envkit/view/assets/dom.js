@@ -64,8 +64,7 @@ const ODD = /\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)
 
 function visible(char) {
   const code = char.charCodeAt(0);
-  if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
+  if (code < 0x20 || code === 0x7f) return `^${String.fromCharCode(code ^ 0x40)}`; // as terminals write them: every font has it
   if (code >= 0xd800 && code <= 0xdfff) return "\ufffd";
   return `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }

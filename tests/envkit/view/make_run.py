@@ -131,15 +131,17 @@ def attempt_of(result: TrialResult, number: int = 1) -> AttemptResult:
     )
 
 
-def put(run: Path, result: TrialResult) -> Path:
+def put(run: Path, result: TrialResult, *, attempts: bool = True) -> Path:
     """A trial's folder with its records, and its line; plainly written, since nothing reads meanwhile."""
     folder = run / "trials" / result.trial_id
     (folder / "attempt-1" / "logs").mkdir(parents=True, exist_ok=True)
     (folder / "result.json").write_text(json_text(result.model_dump(mode="json")))
-    (folder / "attempt-1" / "result.json").write_text(json_text(attempt_of(result).model_dump(mode="json")))
-    (folder / "attempt-1" / "logs" / "stdout.log").write_text("started\nfinished\n")
     with (run / "results.jsonl").open("a") as lines:
         lines.write(json.dumps(result.line()) + "\n")
+    if not attempts:
+        return folder
+    (folder / "attempt-1" / "result.json").write_text(json_text(attempt_of(result).model_dump(mode="json")))
+    (folder / "attempt-1" / "logs" / "stdout.log").write_text("started\nfinished\n")
     return folder
 
 
@@ -149,8 +151,11 @@ def write_plan(run: Path, specs: Iterable[TrialSpec]) -> None:
     (run / "job.json").write_text(f'{{"schema_version": 1, "envkit_version": "0.1.0", "trials": [\n{lines}\n]}}\n')
 
 
-def write_run(run: Path, trials: int = 60, tasks: int = 12, seed: int = 7) -> list[TrialResult]:
-    """Many trials with records: tasks of different difficulty, two models."""
+def write_run(
+    run: Path, trials: int = 60, tasks: int = 12, seed: int = 7, *, attempts: bool = True
+) -> list[TrialResult]:
+    """Many trials with records (and, unless told otherwise, their attempts'): tasks of different difficulty, two
+    models."""
     rng = random.Random(seed)
     names = [f"office/{VERBS[n % 10]}-{NOUNS[n % 8]}-{n:03}" for n in range(tasks)]
     hard = {name: rng.random() for name in names}
@@ -161,7 +166,7 @@ def write_run(run: Path, trials: int = 60, tasks: int = 12, seed: int = 7) -> li
     results = []
     for number, one in enumerate(specs):
         results.append(record(one, number, rng, hard[one.task]))
-        put(run, results[-1])
+        put(run, results[-1], attempts=attempts)
     return results
 
 
