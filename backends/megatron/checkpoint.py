@@ -4,7 +4,8 @@ Writing is asynchronous: what is to be written is copied, then a forked process 
 are asked now and then whether theirs is done, and together make it whole. Reading takes any layout. For optimisers in
 plain torch (no Transformer Engine) three things that megatron-core leaves undone are done here: an optimiser that has
 never stepped is given states to be read into, a count of steps that is in no file is left alone, and every parameter
-gets a count of its own afterwards, for one that all share is raised once for each. Used by `worker`.
+gets a count of its own afterwards, for one that all share is raised once for each. For all of them a fourth: states
+are looked up where the buffer has them (`_in_place`). Used by `worker`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import errno
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,7 @@ def _materialise(trainer: TrainerRank) -> None:
         inner = optimizer.optimizer
         if isinstance(optimizer, DistributedOptimizer):
             optimizer._set_main_param_and_optimizer_states = _setter(optimizer)
+            optimizer.get_parameter_state_dp_zero = partial(_in_place, optimizer)
         if inner is None or inner.state or not any(group["params"] for group in inner.param_groups):
             continue
         rates = [group["lr"] for group in inner.param_groups]
@@ -147,6 +150,24 @@ def _materialise(trainer: TrainerRank) -> None:
         for state in inner.state.values():
             if torch.is_tensor(state.get("step")):
                 state["step"] = torch.zeros_like(state["step"])
+
+
+def _in_place(optimizer: Any, **named: Any) -> Any:
+    """The states of all parameters of a buffer, each where the buffer has the parameter. megatron-core leaves out what
+    pads the buffer's buckets (a tied embedding of a pipeline has one of its own) and then looks in the places of
+    before: every parameter behind the first bucket would be written with its neighbour's numbers."""
+    state = type(optimizer).get_parameter_state_dp_zero(optimizer, **named)
+    for n, buffer in enumerate(optimizer.buffers) if state is not None else ():
+        for tensors in state[n].values():
+            for key, flat in tensors.items():
+                if torch.is_tensor(flat):
+                    tensors[key] = whole = flat.new_zeros(buffer.numel)
+                    at = 0
+                    for bucket in buffer.buckets:
+                        size = bucket.numel_unpadded
+                        whole[bucket.offset : bucket.offset + size] = flat[at : at + size]
+                        at += size
+    return state
 
 
 def _setter(optimizer: Any) -> Any:
