@@ -1,11 +1,10 @@
-"""Running a job from the command line: the plan, the progress bar, Ctrl-C, and the table at the end."""
+"""Running a job from the command line: the plan, the progress bar, Ctrl-C, and the report at the end."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import Any
 from envkit import plugins
 from envkit.cli import options
 from envkit.failure import UserError
-from envkit.report.summary import GroupSummary, summarise
+from envkit.report.summary import summarise
 from envkit.trial.job import Job, JobResult
 from envkit.trial.result import Plugin, TrialResult, TrialSpec
 
-__all__ = ["add_job_options", "check_plugins", "report", "run_job", "table", "why_excluded"]
+__all__ = ["add_job_options", "check_plugins", "report", "run_job", "why_excluded"]
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -113,41 +112,3 @@ def report(outcome: JobResult) -> dict[str, Any]:
         "summary": [row.model_dump(mode="json") for row in summarise(outcome.results)],
         "trials": [result.line() for result in outcome.results],
     }
-
-
-def table(rows: Sequence[GroupSummary]) -> None:
-    """Prints the results table. What a mean leaves out always stands beside it."""
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("policy", "left"),
-        ("harness", "left"),
-        ("trials", "right"),
-        ("scored", "right"),
-        ("mean", "right"),
-        ("bounds", "right"),
-        ("perfect", "right"),
-        ("turns", "right"),
-        ("excluded", "left"),
-    ):
-        shown.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for row in rows:
-        excluded = ", ".join(f"{count} {kind}" for kind, count in row.failures.items()) or "none"
-        shown.add_row(
-            row.policy,
-            row.harness,
-            str(row.trials),
-            str(row.scored),
-            _number(row.mean),
-            f"{_number(row.lower)}-{_number(row.upper)}" if row.excluded else "",
-            "-" if row.perfect is None else f"{row.perfect:.0%}",
-            "-" if row.turns is None else f"{row.turns:.1f}",
-            excluded,
-        )
-    Console(width=None if sys.stdout.isatty() else 140).print(shown)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -94,7 +94,7 @@ def _read(
         task=f"apex/{task}", harness=Plugin(name="archipelago"), policy=policy, sample=sample,
         labels={"imported_from": folder.name},
     )  # fmt: skip
-    usage = told.get("usage") if isinstance(told.get("usage"), dict) else {}
+    usage: Mapping[str, Any] = told["usage"] if isinstance(told.get("usage"), dict) else {}
     finished = dt.datetime.fromtimestamp((folder / TRAJECTORY).stat().st_mtime, dt.UTC)
     elapsed = told.get("time_elapsed")
     seconds = float(elapsed) if isinstance(elapsed, int | float) and 0 <= elapsed < 1e8 else 0.0

@@ -107,9 +107,9 @@ def licence_of(pack: TaskPack, task: Task) -> Path | str | None:
             about = metadata(distribution)
         except PackageNotFoundError:
             continue
-        stated = about.get("License-Expression") or about.get("License") or about.get("License-File")
-        if stated:
-            return str(stated)
+        for key in ("License-Expression", "License", "License-File"):
+            if key in about:
+                return str(about[key])
     return None
 
 

@@ -18,11 +18,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from envkit import registry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Fingerprint", "Overlap", "fingerprint", "overlaps", "shingles", "similarity"]
 
@@ -108,7 +112,9 @@ def overlaps(
     Args:
         threshold: From which Jaccard similarity on texts are near duplicates.
     """
-    first, second = _without_form(first), _without_form(second)
+    form = _form([*first, *second])
+    first = [replace(found, expected=found.expected - form) for found in first]
+    second = [replace(found, expected=found.expected - form) for found in second]
     pairs: set[tuple[int, int]] = set()
     for part in ("instruction", "files", "expected"):
         pairs |= _candidates([getattr(f, part) for f in first], [getattr(f, part) for f in second])
@@ -147,12 +153,11 @@ def _compare(one: Fingerprint, other: Fingerprint, threshold: float) -> Overlap 
     )
 
 
-def _without_form(prints: Sequence[Fingerprint]) -> list[Fingerprint]:
-    """The tasks without what is common to the expected results of many: imports, and the form of checks."""
-    counts = Counter(piece for found in prints for piece in found.expected)
+def _form(prints: Sequence[Fingerprint]) -> frozenset[int]:
+    """What is common to the expected results of many tasks: imports, and the form of checks."""
+    counts = Counter(piece for found in {found.id: found for found in prints}.values() for piece in found.expected)
     most = max(_SHARED_FORM, len(prints) // 100)
-    form = {piece for piece, count in counts.items() if count > most}
-    return [replace(found, expected=found.expected - form) for found in prints]
+    return frozenset(piece for piece, count in counts.items() if count > most)
 
 
 def _shared(one: dict[str, int], other: dict[str, int], words: float | None) -> float | None:
@@ -197,7 +202,7 @@ def _bands(part: frozenset[int]) -> list[tuple[int, bytes]]:
     rng = np.random.default_rng(9)
     factors = rng.integers(1, 1 << 31, size=_BANDS * _ROWS, dtype=np.uint64)
     offsets = rng.integers(0, 1 << 61, size=_BANDS * _ROWS, dtype=np.uint64)
-    lowest = np.full(_BANDS * _ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
+    lowest: NDArray[np.uint64] = np.full(_BANDS * _ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
     values = np.fromiter(part, dtype=np.uint64)
     for start in range(0, len(values), 4096):  # so that a large world takes no large matrix
         block = values[start : start + 4096, None]
