@@ -121,7 +121,14 @@ class RunFacts:
         self.first = result.started_at if self.first is None else min(self.first, result.started_at)
         self.last = result.finished_at if self.last is None else max(self.last, result.finished_at)
         self._count_criteria(result)
-        nothing = {"verdict": None, "steps": (), "missing": (), "final_answer": None, "attempts": (), "timings": {}}
+        nothing: dict[str, object] = {
+            "verdict": None,
+            "steps": (),
+            "missing": (),
+            "final_answer": None,
+            "attempts": (),
+            "timings": {},
+        }
         self.light.append(result.model_copy(update=nothing))
 
     def _count_criteria(self, result: TrialResult) -> None:

@@ -256,8 +256,8 @@ class _Viewer:
         return found
 
     def _trial(self, request: Request) -> Path:
-        index, name = self._index(request), request.path_params["trial"]
-        trials = index.folder / "trials"
+        index, name = self._index(request), str(request.path_params["trial"])
+        trials: Path = index.folder / "trials"
         # Known by name: nothing that the address says becomes a path otherwise.
         if index.row(name) is None or "/" in name or name in (".", "..") or not (trials / name).is_dir():
             raise HTTPException(404, f"no trial {name!r} in this run")

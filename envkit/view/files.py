@@ -46,7 +46,7 @@ def changed_files(attempt: Path, state: str = "") -> dict[str, Any]:
     manifest = load_json(folder / "manifest.json")
     if manifest is None:
         raise FileNotFoundError(f"{folder / 'manifest.json'} can't be read")
-    files = [
+    files: list[dict[str, Any]] = [
         {
             "path": str(entry.get("path")),
             "type": str(entry.get("type")),
