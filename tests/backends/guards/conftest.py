@@ -26,6 +26,7 @@ threads = 1
 [engines]
 threads = 1
 max_model_len = 1024
+start_timeout_s = 600
 """
 
 

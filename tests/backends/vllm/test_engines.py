@@ -62,6 +62,7 @@ def test_requests_in_flight_go_on_under_the_new_weights(engines: Any, own_loop: 
         running = [asyncio.ensure_future(sample(engines.urls, 500, f"s{n}")) for n in range(6)]
         while (await engines.load(Deadline.after(120))).running != 6:
             await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)  # a first token of each
         trainer.shake(100)
         told = await engines.update(trainer, start + 1, Deadline.after(600))
         assert told["replicas"] == len(engines.urls)
@@ -190,8 +191,8 @@ def test_a_killed_engine_comes_back_and_no_request_is_lost(engines: Any, own_loo
         trainer.shake(4)
         await engines.update(trainer, engines.version + 1, Deadline.after(600))
         urls = engines.urls
-        running = [asyncio.ensure_future(sample(urls, 700, f"s{n}")) for n in range(8)]
-        while (await engines.load(Deadline.after(120))).running != 8:
+        running = [asyncio.ensure_future(sample(urls, 700, f"s{n}")) for n in range(12)]
+        while (await engines.load(Deadline.after(120))).running != 12:
             await asyncio.sleep(0.02)
         victim = engines._replicas[0]
         pid = victim.process._process.pid

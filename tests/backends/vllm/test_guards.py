@@ -98,7 +98,7 @@ def test_embeddings_that_an_update_left_stale_are_seen_both_ways(
     async def faulty(*args: Any) -> Any:
         told = await update(*args)
         for url in engines.urls:
-            await engines.call(url, "envkit_embeddings", {"factor": 1.25}, Deadline.after(300))
+            await engines.call(url, "envkit_embeddings", {"factor": -1.0}, Deadline.after(300))
         return told
 
     async def scene() -> None:
