@@ -21,8 +21,10 @@ from typing import Any
 import torch
 from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.dist_checkpointing.core import CheckpointingException
+from megatron.core.dist_checkpointing.strategies import filesystem_async
 from megatron.core.dist_checkpointing.strategies.async_utils import AsyncCallsQueue
 from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
+from torch.distributed.checkpoint import CheckpointException
 
 from envkit.backends.megatron import cpu_compat
 from envkit.backends.megatron.contents import STATE
@@ -75,10 +77,12 @@ class Writing:
         return bool(self._queue.get_num_unfinalized_calls() == 0)
 
     def abandon(self) -> None:
-        """Ends the writing."""
+        """Ends the writing. What its processes have said of it must not be heard by the next: megatron-core keeps one
+        queue for all checkpoints of a process."""
         for call in self._queue.async_calls:
             call.async_caller.close(abort=True)
         self._queue.async_calls.clear()
+        filesystem_async._results_queue = None
 
 
 def load(trainer: TrainerRank, folder: Path) -> int:
@@ -97,7 +101,7 @@ def load(trainer: TrainerRank, folder: Path) -> int:
             for name, chunk in _named(trainer):
                 chunk.load_state_dict({k: v for k, v in found[name].items() if not k.endswith("_extra_state")})
             trainer.optimizer_state.load_state_dict(found["optimizer"])
-        except (CheckpointingException, RuntimeError, KeyError, ValueError, OSError) as error:
+        except (CheckpointingException, CheckpointException, RuntimeError, KeyError, ValueError, OSError) as error:
             raise EnvkitError(
                 f"{folder} can't be read into this model and layout: {type(error).__name__}: {str(error)[:500]}",
                 boundary=Boundary.ENVKIT,
@@ -200,7 +204,7 @@ class _told:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, CheckpointingException | torch.distributed.checkpoint.CheckpointException | OSError):
+        if not isinstance(error, CheckpointingException | CheckpointException | OSError):
             return
         said = str(error)
         number = re.search(r"\[Errno (\d+)\]|os error (\d+)", said)

@@ -131,6 +131,10 @@ class MegatronTrainerConfig(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> MegatronTrainerConfig:
         self.layout.data_ranks(self.world)
+        if self.lora is not None and self.layout.tensor > 1 and not self.layout.cuts_sequence:
+            raise ValueError(
+                "lora over tensor ranks needs sequence_parallel; leave it out of the layout or set it to true"
+            )
         if self.optimizer_offload and not self.distributed_optimizer:
             raise ValueError("optimizer_offload needs distributed_optimizer = true")
         return self

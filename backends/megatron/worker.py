@@ -176,7 +176,7 @@ class Worker:
         try:
             done: bool = self._saving.done()
         except EnvkitError:
-            self._saving = None
+            self.abandon()
             raise
         if done:
             self._saving = None

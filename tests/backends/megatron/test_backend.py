@@ -16,6 +16,13 @@ from envkit.failure import UserError
 pytestmark = pytest.mark.megatron
 
 
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """As much of a model folder as a plan looks at."""
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"]}))
+    return tmp_path
+
+
 def table(model: Path, **trainer: Any) -> dict[str, Any]:
     """The plan of the torch backend; only its first line is another."""
     return {
@@ -28,15 +35,15 @@ def table(model: Path, **trainer: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("backend", ["torch", "megatron-torch", "megatron-vllm"])
-def test_one_line_chooses_the_backend(folders: dict[str, Path], backend: str) -> None:
-    plan = make_plan({**table(folders["tied"]), "backend": backend})
+def test_one_line_chooses_the_backend(model: Path, backend: str) -> None:
+    plan = make_plan({**table(model), "backend": backend})
     assert plan.backend == backend
-    assert plan.model_folder == str(folders["tied"])
+    assert plan.model_folder == str(model)
 
 
-def test_what_follows_from_a_plan(folders: dict[str, Path]) -> None:
+def test_what_follows_from_a_plan(model: Path) -> None:
     own = {"world": 8, "layout": {"tensor": 2, "context": 2}, "lora": {"rank": 4}, "recompute": {"layers": 2}}
-    given = {**table(folders["tied"], **own), "backend": "megatron-vllm"}
+    given = {**table(model, **own), "backend": "megatron-vllm"}
     figures = WITH_VLLM.derive(make_plan(given))  # type: ignore[arg-type]
     assert figures["ranks"] == 8
     assert figures["data-parallel ranks"] == 2
@@ -51,14 +58,13 @@ def test_what_follows_from_a_plan(folders: dict[str, Path]) -> None:
         ({"layuot": {}}, "did you mean 'layout'"),
         ({"optimizer_offload": 0.5, "distributed_optimizer": False}, "needs distributed_optimizer"),
         ({"lora": {"targets": []}}, "lora.targets is empty"),
+        ({"world": 2, "layout": {"tensor": 2, "sequence_parallel": False}, "lora": {}}, "needs sequence_parallel"),
     ],
-    ids=["world", "typo", "offload", "lora"],
+    ids=["world", "typo", "offload", "targets", "sequence"],
 )
-def test_what_can_not_be_is_said_before_anything_starts(
-    folders: dict[str, Path], own: dict[str, Any], said: str
-) -> None:
+def test_what_can_not_be_is_said_before_anything_starts(model: Path, own: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        make_plan({**table(folders["tied"], **own), "backend": "megatron-torch"})
+        make_plan({**table(model, **own), "backend": "megatron-torch"})
 
 
 @pytest.mark.parametrize("name", sorted(BRIDGED))
