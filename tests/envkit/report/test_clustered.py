@@ -130,8 +130,8 @@ def coverage(worlds: Worlds, clusters: int, repetitions: int, seed: int = 0) -> 
     return held / max(given, 1), given / repetitions
 
 
-#: The test's own error: with so many repetitions a true 95 % shows as 93.9 to 96.1 % in all but one of 400 runs.
-REPETITIONS = 3000
+#: The test's own error: with so many repetitions a true 95 % shows as 93.3 to 96.7 % in all but one of 400 runs.
+REPETITIONS = 1500
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_at_33_worlds_95_percent_are_93_to_97(mean: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("clusters", [3, 5, 12, 25, 33])
+@pytest.mark.parametrize("clusters", [3, 5, 12, 33])
 @pytest.mark.parametrize(
     "worlds",
     [
@@ -159,7 +159,7 @@ def test_at_33_worlds_95_percent_are_93_to_97(mean: float) -> None:
     ids=str,
 )
 def test_where_an_interval_is_given_it_holds_the_truth(worlds: Worlds, clusters: int) -> None:
-    held, given = coverage(worlds, clusters, 1000)
+    held, given = coverage(worlds, clusters, 400)
     assert given == 1.0
-    # 1,000 repetitions tell 93 % from 95 % only within their own error, of 0.8 %
-    assert held >= 0.93 - 0.016
+    # 400 repetitions tell a coverage only within their own error, of 1.3 %
+    assert held >= 0.93 - 0.02
