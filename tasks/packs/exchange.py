@@ -26,10 +26,9 @@ __all__ = ["export_harbor", "import_apex", "import_harbor", "import_verifiers"]
 _DOCKERFILE = """\
 FROM python:3.12-slim
 RUN pip install --no-cache-dir {requirements}
-COPY filesystem/ /filesystem/
-COPY .apps_data/ /.apps_data/
-WORKDIR /filesystem
+{copies}WORKDIR /filesystem
 """
+_COPIES = "COPY filesystem/ /filesystem/\nCOPY .apps_data/ /.apps_data/\n"
 
 
 def import_harbor(source: Path, target: Path, *, lenient: bool = False) -> tuple[list[str], list[str]]:
@@ -161,9 +160,12 @@ def _export(task: Task, world: Path | None, dest: Path) -> None:
         for folder in [draft, *(path for path in draft.rglob("*") if path.is_dir())]:
             folder.chmod(0o755)
         has_image = task.config.environment.docker_image is not None
-        if world is not None and not has_image and not (environment / "Dockerfile").exists():
+        if not has_image and not (environment / "Dockerfile").exists():
+            copies = _COPIES if world is not None else ""
             names = " ".join(f"'{name}'" for name in REQUIREMENTS)
-            (environment / "Dockerfile").write_text(_DOCKERFILE.format(requirements=names), encoding="utf-8")
+            (environment / "Dockerfile").write_text(
+                _DOCKERFILE.format(requirements=names, copies=copies), encoding="utf-8"
+            )
         for tests in [draft / "tests", *sorted(draft.glob("steps/*/tests"))]:
             if (tests / "verifier.toml").is_file() and not (tests / "test.sh").exists():
                 write_tests(tests, world)

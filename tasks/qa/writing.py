@@ -14,9 +14,8 @@ from envkit.tasks.qa.rows import Question, shuffled
 __all__ = ["FORM", "write_question"]
 
 #: Changes whenever the same question is written differently.
-FORM = "1"
+FORM = "2"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_DOCKERFILE = "FROM python:3.12-slim\nRUN pip install --no-cache-dir {packages}\nWORKDIR /filesystem\n"
 
 _SOLVE = """\
 #!/bin/bash
@@ -38,15 +37,13 @@ def write_question(question: Question, target: Path, *, seed: int = 0, judge: bo
         seed: In which order choices stand.
         judge: Let a model judge free answers in words; choices and numbers are checked all the same way.
     """
-    from envkit.verifiers.portable import REQUIREMENTS, write_tests
+    from envkit.verifiers.portable import write_tests
 
     instruction, checks, answer = _parts(question, seed, judge)
     _text(target / "task.toml", _task_toml(question))
     _text(target / "instruction.md", instruction)
     _text(target / "tests/verifier.toml", f'schema_version = "1"\n\n[[check]]\nid = "answer"\n{checks}')
     write_tests(target / "tests", None)
-    packages = " ".join(f"'{name}'" for name in REQUIREMENTS)
-    _text(target / "environment/Dockerfile", _DOCKERFILE.format(packages=packages))
     _text(target / "solution/answer.txt", f"Answer: {answer}\n")
     _text(target / "solution/solve.sh", _SOLVE)
     (target / "solution/solve.sh").chmod(0o755)
