@@ -139,10 +139,10 @@ def find(id: str) -> tuple[TaskPack, Task]:
         return pack, pack.load(pack.only)
     if _is_source(id):
         made, task = _source(id)
-        names = made.ids()
-        if task is None and len(names) != 1:
-            raise UserError(f"{id} holds {_count(len(names))}; name one, e.g. {id}#{names[0]}")
-        return made, made.load(task if task is not None else names[0])
+        held = made.ids()
+        if task is None and len(held) != 1:
+            raise UserError(f"{id} holds {_count(len(held))}; name one, e.g. {id}#{held[0]}")
+        return made, made.load(task if task is not None else held[0])
     reference = _Reference.parse(id)
     if reference.task is None or _GLOB.search(reference.pack) or _GLOB.search(reference.task):
         raise UserError(f"expected one task, as pack/task, found {id!r}; `envkit tasks {id!r}` lists what there is")

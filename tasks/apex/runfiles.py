@@ -137,8 +137,8 @@ def _outcome(status: str, grades: Mapping[str, Any] | None, verifiers: Sequence[
         return {"status": Status.UNSCORED, "lower": 0.0, "upper": 1.0, "failure": why, "stop": stop}
     verdict = grades_to_verdict(grades, verifiers)
     if verdict.reward is None:
-        why = next((c.failure for c in verdict.criteria if c.failure is not None), None)
-        found = {"lower": verdict.lower, "upper": verdict.upper, "failure": why, "verdict": verdict, "stop": stop}
+        broken = next((c.failure for c in verdict.criteria if c.failure is not None), None)
+        found = {"lower": verdict.lower, "upper": verdict.upper, "failure": broken, "verdict": verdict, "stop": stop}
         return {"status": Status.UNSCORED, **found}
     return {"status": Status.SCORED, "reward": verdict.reward, "verdict": verdict, "stop": stop}
 

@@ -145,7 +145,7 @@ def question_of(row: Mapping[str, Any], number: int, source: str) -> Question:
         answer = answer[0]
     choices, labels = _choices(row, keys)
     kind = _kind(row, keys, where)
-    common = {
+    common: dict[str, Any] = {
         "id": _text(row, keys, ("id", "question_id", "qid", "record id", "uid")),
         "question": text.strip(),
         "group": _text(row, keys, ("group", "world", "passage_id", "article_id")),
