@@ -16,7 +16,8 @@ setup(
     packages=packages,
     package_dir={"envkit": "envkit", **{f"envkit.{wing}": wing for wing in WINGS}},
     package_data={
-        "": ["*.txt", "*.toml", "*.json", "*.typed", "*.md", "*.sh", "Dockerfile", "*.html", "*.css", "*.js", "*.svg"],
+        "": ["*.txt", "*.toml", "*.json", "*.typed", "*.md", "*.sh", "Dockerfile"],
+        "envkit.view": ["assets/*"],
         "envkit.tasks.packs": ["templates/**/*.txt"],
     },
 )

@@ -51,4 +51,5 @@ def test_every_package_of_the_repository_is_in_the_wheel(wheel: list[str]) -> No
 
 
 def test_no_tests_or_benchmarks_are_installed(wheel: list[str]) -> None:
-    assert [name for name in wheel if "tests/" in name or "benchmarks/" in name] == []
+    ours = [name for name in wheel if not name.startswith("envkit/tasks/packs/templates/")]  # of new packs, their own
+    assert [name for name in ours if "tests/" in name or "benchmarks/" in name] == []
