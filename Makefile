@@ -11,8 +11,8 @@ export PIP_QUIET ?= 1
 .PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser environments lint typecheck clean
 
 help:
-	@echo "make quickstart   install, then evaluate the office pack's oracle and noop policies under the OpenCode harness"
-	@echo "make quickstart-train   train a tiny policy on eight office tasks by reward, compare before and after"
+	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
+	@echo "                  quickstart-train: train a tiny policy on eight office tasks by reward, compare before and after"
 	@echo "make test         install, then run the fast tests"
 	@echo "make test-slow    the slow tests; make test-opencode: conformance with the real OpenCode binary"
 	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
@@ -42,6 +42,7 @@ quickstart: install
 	@rm -rf runs/quickstart
 	$(BIN)/envkit doctor
 	$(BIN)/envkit eval 'office/*' --harness opencode --policy oracle --policy noop --out runs/quickstart
+	@$(MAKE) --no-print-directory quickstart-train
 
 # A policy of a million parameters learns eight office tasks by reward alone: measured before and after (docs/tiny-policy.md).
 quickstart-train: .venv-torch/.installed

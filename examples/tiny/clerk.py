@@ -42,8 +42,9 @@ class Clerk:
     async def start(self, context: PolicyContext) -> None:
         rng = random.Random(f"{context.task.id}/{context.seed}/{context.attempt}")
         shown = take(context.task.id, rng, careful=self._options.careful, care=self._options.care)
-        calls = [ToolCall(id=f"call_{n}", name=name, arguments=args) for n, (name, args) in enumerate(shown.calls)]
-        self._turns = [*(AssistantMessage(tool_calls=(c,)) for c in calls), AssistantMessage(text=shown.answer)]
+        name, arguments = shown.call
+        call = ToolCall(id="call_0", name=name, arguments=arguments)
+        self._turns = [AssistantMessage(tool_calls=(call,)), AssistantMessage(text=shown.answer)]
 
     async def act(self, observation: Observation) -> AssistantMessage:
         return self._turns.pop(0) if len(self._turns) > 1 else self._turns[0]

@@ -1,7 +1,7 @@
 """What the tiny policy is shown before it learns by itself: office tasks done by a clerk who is often hasty.
 
-Each demonstration is one task of the office pack in one or two tool calls and a short answer. It names the facts that
-the result rests on: for each the right value first, then values that a hasty reader of the same files arrives at (the
+Each demonstration is one task of the office pack in one tool call and a short answer. It names the facts that the
+result rests on: for each the right value first, then values that a hasty reader of the same files arrives at (the
 superseded contract, the correction in the mail that was not read, the wrong quarter). `Clerk` plays them: it first
 looks at one of several places, and gets each fact right with a probability that depends on where it looked. Imitating
 the clerk gives a policy that knows the tools and the form of the work, and gets about half of it right.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["DEMONSTRATIONS", "Demonstration", "Look", "Take", "take"]
@@ -37,21 +37,19 @@ class Demonstration:
     Attributes:
         looks: The first call; each is as likely as the others.
         facts: Name -> the right value, then wrong ones.
-        calls: What follows; `{name}` stands for a fact.
-        answer: The final message, likewise.
+        answer: The final message; `{name}` stands for a fact.
     """
 
     looks: tuple[Look, ...]
     facts: Mapping[str, Sequence[str]]
     answer: str
-    calls: tuple[Call, ...] = field(default=())
 
 
 @dataclass(frozen=True)
 class Take:
-    """One way of doing a task: the calls in order, the answer, and whether every fact is right."""
+    """One way of doing a task: the call, the answer, and whether every fact is right."""
 
-    calls: tuple[Call, ...]
+    call: Call
     answer: str
     right: bool
 
@@ -76,15 +74,10 @@ def take(task: str, rng: random.Random, *, careful: bool = False, care: float | 
         else:
             values[name] = rng.choice(bad)
             right = False
-    calls = tuple((name, {k: _fill(v, values) for k, v in arguments.items()}) for name, arguments in shown.calls)
-    return Take((look.call, *calls), _fill(shown.answer, values), right)
-
-
-def _fill(text: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(text, str):
-        for name, value in values.items():
-            text = text.replace("{" + name + "}", value)
-    return text
+    answer = shown.answer
+    for name, value in values.items():
+        answer = answer.replace("{" + name + "}", value)
+    return Take(look.call, answer, right)
 
 
 def _word(path: str, pattern: str) -> Call:
@@ -100,15 +93,7 @@ def _grep(pattern: str, path: str) -> Call:
     return "grep", {"pattern": pattern, "path": path}
 
 
-_MAIL, _CHAT = "/.apps_data/mail", "/.apps_data/chat"
-_DEAL_CHAT = f"{_CHAT}/Groups/Space btUP7gTs4OW/messages.json"
-_POST = (
-    '"message_id": "btUP7gTs4OW/dvKt8zvpYHb/dvKt8zvpYHb"\n    },\n    {\n      "creator": {"name": "Jonah Feld", '
-    '"email": "{sender}"},\n      "created_date": "Wednesday, March 4, 2026 at 2:00:00 PM UTC",\n'
-    '      "text": "Still no signed NDA from {names}.",\n      "topic_id": "n1",\n'
-    '      "message_id": "btUP7gTs4OW/n1/n1"\n    }'
-)
-
+_MAIL = "/.apps_data/mail"
 DEMONSTRATIONS: dict[str, Demonstration] = {
     "lantern-payment-terms": Demonstration(
         (
@@ -164,71 +149,35 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "The success fee is USD {gross} before the credit; retainers of USD {credit} are credited, so we receive "
         "USD {net} at closing.",
     ),
-    "store-closure-shortlist": Demonstration(
-        (Look(_grep("Rule for the closure shortlist", _CHAT), 0.6), Look(_glob("Engagements/Lantern/*.xlsx"), 0.25)),
-        {
-            "early": ("", "KH-05,Stockport,1.78,2026-03-25,2025-09-25,261000\n"),
-            "hull": ("593000", "563000"),
-            "lincoln": ("KH-16,Lincoln,2.36,2026-11-30,2026-05-30,437000\n", ""),
-            "croydon": ("2026-04-28", "2026-01-28"),
-        },
-        "The shortlist is in Engagements/Lantern/Closure shortlist.csv.",
+    "brightwater-liability-cap": Demonstration(
         (
-            (
-                "write",
-                {
-                    "filePath": "/filesystem/Engagements/Lantern/Closure shortlist.csv",
-                    "content": "store,town,four_wall_margin_pct,break_date,notice_deadline,annual_rent_gbp\n"
-                    "KH-21,Croydon,1.19,2026-07-28,{croydon},346000\n{early}KH-03,Hull,2.00,2026-09-29,2026-03-29,"
-                    "{hull}\nKH-11,Telford,2.09,2026-08-28,2026-02-28,519000\n{lincoln}"
-                    "KH-09,Worcester,2.38,2026-12-25,2026-03-25,393000\n",
-                },
-            ),
+            Look(_glob("Brightwater/Amendment*"), 0.6),
+            Look(_glob("Brightwater/*.xlsx"), 0.25),
         ),
+        {
+            "limit": ("2,777,262", "2,834,862", "1,851,508"),
+            "charges": ("1,851,508", "1,889,908"),
+            "clause": ("12.2", "11.2", "13.2"),
+        },
+        "The limit is GBP {limit}: 150% of the Charges of GBP {charges}, by clause {clause}.",
     ),
-    "nwc-peg-schedule": Demonstration(
-        (Look(_grep("too high by USD", _MAIL), 0.6), Look(_glob("Data room/Working capital*"), 0.25)),
+    "manager-utilisation-q3": Demonstration(
+        (Look(_glob("People/*"), 0.6), Look(_glob("Finance/*"), 0.2)),
         {
-            "august": ("17069", "16804"),
-            "late": (
-                "2025-09,16362\n2025-10,16671\n2025-11,17189\n2025-12,15600\n",
-                "2025-09,16577\n2025-10,16886\n2025-11,17404\n2025-12,15815\n",
-            ),
-            "peg": ("16,142", "16,214"),
+            "share": ("75.3", "74.9", "76.1"),
+            "billable": ("627", "622", "635"),
+            "available": ("832.5", "840"),
         },
-        "The peg is USD {peg} thousand.",
-        (
-            (
-                "write",
-                {
-                    "filePath": "/filesystem/Deal/NWC peg.csv",
-                    "content": "month,nwc_usd_k\n2025-01,16087\n2025-02,16038\n2025-03,15255\n2025-04,15079\n"
-                    "2025-05,15569\n2025-06,16248\n2025-07,16536\n2025-08,{august}\n{late}",
-                },
-            ),
-        ),
+        "The utilisation of managers was {share}%: {billable} billable hours out of {available} available hours.",
     ),
-    "nda-status-post": Demonstration(
-        (Look(_grep("signed NDA|sign the NDA", _MAIL), 0.6), Look(_glob("Deal/*"), 0.25)),
+    "ltm-adjusted-ebitda": Demonstration(
+        (Look(_grep("EBITDA", _MAIL), 0.6), Look(_glob("Data room/Quarterly*"), 0.25)),
         {
-            "names": (
-                "Borealis Controls and Everline Partners",
-                "Borealis Controls, Everline Partners, Kestrel Peak Capital, Orsted Valve Group and "
-                "Pinnacle Water Tech",
-                "Everline Partners and Kestrel Peak Capital",
-            ),
-            "sender": ("jonah.feld@calderlane.example", "ruth.kaplan@calderlane.example"),
+            "reported": ("21,006", "20,488"),
+            "adjustments": ("2,760", "3,705", "2,940"),
+            "adjusted": ("23,766", "24,711", "23,946"),
         },
-        "Posted: {names} still owe us a signed NDA.",
-        (
-            (
-                "edit",
-                {
-                    "filePath": _DEAL_CHAT,
-                    "oldString": '"message_id": "btUP7gTs4OW/dvKt8zvpYHb/dvKt8zvpYHb"\n    }',
-                    "newString": _POST,
-                },
-            ),
-        ),
+        "Reported EBITDA: USD {reported} thousand. Accepted adjustments: USD {adjustments} thousand. Adjusted EBITDA: "
+        "USD {adjusted} thousand.",
     ),
 }

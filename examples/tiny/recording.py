@@ -8,7 +8,6 @@ in the mask. What the tools answer is recorded once for each first look, for it 
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from envkit.tokens.conversation import Conversation
 from envkit.tokens.export import Sample, export
 from envkit.tokens.render import Renderer
 from envkit.tokens.trace import Trace
-from examples.tiny.demonstrations import DEMONSTRATIONS, Take, take
+from examples.tiny.demonstrations import DEMONSTRATIONS, Take
 
 __all__ = ["LIMITS", "Seen", "completion", "record", "stream"]
 
@@ -28,7 +27,7 @@ __all__ = ["LIMITS", "Seen", "completion", "record", "stream"]
 LIMITS = {"max_turns": 4}
 
 #: (task, first call as JSON) -> what the policy is shown, turn by turn.
-Seen = dict[tuple[str, str], tuple[Observation, ...]]
+Seen = dict[tuple[str, str], tuple[Observation, Observation]]
 
 
 async def record(tasks: Sequence[str] = tuple(DEMONSTRATIONS)) -> Seen:
@@ -38,15 +37,11 @@ async def record(tasks: Sequence[str] = tuple(DEMONSTRATIONS)) -> Seen:
         env = make_async(f"office/{task}", harness="opencode", harness_options={"prompt": "compact"}, limits=LIMITS)
         try:
             for look in DEMONSTRATIONS[task].looks:
-                shown = take(task, random.Random(0), careful=True)
-                shown = Take((look.call, *shown.calls[1:]), shown.answer, shown.right)
-                observation, _ = await env.reset(seed=0)
-                turns = [observation]
-                for number, (name, arguments) in enumerate(shown.calls):
-                    call = ToolCall(id=f"call_{number}", name=name, arguments=arguments)
-                    observation, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
-                    turns.append(observation)
-                seen[task, json.dumps(look.call)] = tuple(turns)
+                first, _ = await env.reset(seed=0)
+                name, arguments = look.call
+                call = ToolCall(id="call_0", name=name, arguments=arguments)
+                second, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
+                seen[task, json.dumps(look.call)] = (first, second)
         finally:
             await env.close()
     return seen
@@ -63,8 +58,8 @@ def completion(renderer: Renderer, text: str, calls: Sequence[tuple[str, dict[st
 def stream(renderer: Renderer, seen: Seen, task: str, shown: Take) -> Sample:
     """One demonstration as a row of training data."""
     talk = Conversation(renderer, Trace({}))
-    turns = [completion(renderer, "", [call]) for call in shown.calls] + [completion(renderer, shown.answer, [])]
-    for observation, ids in zip(seen[task, json.dumps(shown.calls[0])], turns, strict=True):
+    turns = [completion(renderer, "", [shown.call]), completion(renderer, shown.answer, [])]
+    for observation, ids in zip(seen[task, json.dumps(shown.call)], turns, strict=True):
         turn = talk.observe(observation)
         talk.record(turn, ids, np.zeros(len(ids), np.float32), np.zeros(len(ids), np.int32), finish="stop")
     (sample,) = export(talk.trace).samples

@@ -57,7 +57,7 @@ def texts(seen: Seen, seed: int = 0) -> list[str]:
     for task in DEMONSTRATIONS:
         for _ in range(20):
             shown = take(task, rng)
-            out += [shown.answer, *(json.dumps({"name": n, "arguments": a}) for n, a in shown.calls)]
+            out += [shown.answer, json.dumps({"name": shown.call[0], "arguments": shown.call[1]})]
     return out
 
 
