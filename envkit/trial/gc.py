@@ -24,12 +24,13 @@ from pathlib import Path
 from envkit import plugins
 from envkit.failure import EnvkitError, UserError
 from envkit.sandbox.base import SandboxProvider
+from envkit.trial.result import TrialSpec
 from envkit.trial.server import pid_namespace, process_age, temp_root
 
 #: After this time without a change a folder of another pid namespace counts as a dead one's.
 _FOREIGN_S = 7 * 86400.0
 
-__all__ = ["RAY_TEMP", "collect", "collect_providers"]
+__all__ = ["RAY_TEMP", "collect", "collect_for", "collect_providers"]
 
 #: Where a Ray cluster that a job starts for itself has its folder, whatever TMPDIR says: sockets lie deep below it, and
 #: their names may not be long.
@@ -69,6 +70,12 @@ def collect(
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(folder, ignore_errors=True)
     return removed
+
+
+def collect_for(specs: Iterable[TrialSpec]) -> list[str]:
+    """As `collect`, asking the sandbox providers of these trials."""
+    used = {spec.sandbox.name for spec in specs} & set(plugins.names("sandboxes"))
+    return collect(providers=sorted(used))
 
 
 def collect_providers() -> None:

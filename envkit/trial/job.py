@@ -23,7 +23,7 @@ from pathlib import Path
 
 from envkit import __version__, plugins
 from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
-from envkit.trial import secrets
+from envkit.trial import gc, secrets
 from envkit.trial.admission import Admission, AdmissionLimits, Observed
 from envkit.trial.client import ChildExit
 from envkit.trial.engine_watch import EngineWatch
@@ -158,6 +158,8 @@ class Job:
             if to_run:
                 async with self._engines:
                     await self._run(to_run, lock.descriptor)
+            else:  # what killed the run may have done so after its last verdict, and starting is what sweeps
+                await asyncio.to_thread(gc.collect_for, self.specs)
         finally:
             lock.release()
         return self._outcome()

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from envkit import plugins
 from envkit.failure import EnvkitError, FailureKind
 from envkit.trial import gc
 from envkit.trial.client import ChildExit, ForkServer
@@ -31,10 +30,9 @@ class ProcessExecutor:
 
     async def start(self, plan: Plan) -> None:
         """Removes what dead runs left, then starts the fork server."""
-        used = {spec.sandbox.name for spec in plan.specs} & set(plugins.names("sandboxes"))
         self._starting = starting_at_once(plan.specs)
         self._server = ForkServer(**preloads(plan.specs), keep=plan.keep, log=plan.folder / "server.log")
-        await asyncio.to_thread(gc.collect, providers=sorted(used))
+        await asyncio.to_thread(gc.collect_for, plan.specs)
         if self._killed:
             raise EnvkitError("killed before it had started", kind=FailureKind.CANCELLED)
         await self._server.start()
