@@ -45,8 +45,8 @@ __all__ = ["AttemptStore", "Damage", "RunLock", "RunStore", "has_room", "read_re
 #: With less room than this on a disk, whatever is run there will fail of it.
 _ROOM_BYTES = 64 << 20
 
-#: Of `write_atomic`, and of an attempt's files on their way here (`shipment`).
-_PARTIAL = re.compile(r"\..+\.\d+\.tmp|\.attempt-\d+\.tar")
+#: Of `write_atomic`, of an attempt's files on their way here (`shipment`) and of its artifacts.
+_PARTIAL = re.compile(r"\..+\.\d+\.tmp|\.attempt-\d+\.tar|\.changed\.partial")
 
 M = TypeVar("M", bound=BaseModel)
 Scrub = Callable[[str], str]
@@ -291,7 +291,9 @@ class RunStore:
         for folder in [self.folder, *sorted(trials.iterdir() if trials.is_dir() else ())]:
             if folder.is_dir():
                 numbers = self._attempt_numbers(folder.name) if folder != self.folder else []
-                for place in [folder, *(folder / f"attempt-{number}" for number in numbers)]:
+                attempts = [folder / f"attempt-{number}" for number in numbers]
+                artifacts = [Path(place) for a in attempts for place, *_ in os.walk(a / "artifacts")]
+                for place in [folder, *attempts, *artifacts]:
                     for entry in os.listdir(place) if place.is_dir() else ():
                         if _PARTIAL.fullmatch(entry):
                             (place / entry).unlink(missing_ok=True)

@@ -102,6 +102,8 @@ def test_what_killed_writers_left_is_removed_by_the_next_job(tmp_path: Path) -> 
         "trials/t/.result.json.99.tmp",
         "trials/t/.attempt-2.tar",
         "trials/t/attempt-1/.verdict.json.7.tmp",
+        "trials/t/attempt-1/artifacts/.changed.partial",
+        "trials/t/attempt-1/artifacts/step-1/.manifest.json.7.tmp",
     ]
     for name in [*keep, *drop]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
