@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser environments lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
 
 help:
 	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
@@ -62,7 +62,7 @@ test: install
 test-slow: test-slow-patient test-slow-alone
 
 test-slow-patient: install
-	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 -o cache_dir=build/patient -n auto --maxprocesses 8 $(PATIENT)
+	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 -n auto --maxprocesses 8 $(PATIENT)
 
 test-slow-alone: install
 	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=25 $(PATIENT:%=--ignore=%)
@@ -81,10 +81,6 @@ test-browser: install
 # The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
 test-torch: .venv-torch/.installed
 	.venv-torch/bin/python -m pytest -m tokens
-
-# What the targets below need, so that it can be made at one time.
-environments: .venv-torch/.installed .venv-oracle/.installed .venv-megatron/.installed
-	.venv-torch/bin/python -m envkit.backends.vllm
 
 # Real vLLM on the CPU, in an environment of its own (2.5 GB below ENVKIT_HOME), asked by tests in .venv-torch.
 test-vllm: .venv-torch/.installed
