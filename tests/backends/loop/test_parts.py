@@ -1,13 +1,10 @@
-"""The loop's parts by themselves: rollouts as bytes, buffer, checkpoints, storage, order, clocks, waits, figures."""
+"""The loop's parts by themselves: rollouts as bytes, buffer, order, figures, configuration."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import random
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +14,22 @@ from pydantic import ValidationError
 
 from envkit.backend import EngineLoad, Rollout, RolloutRequest
 from envkit.backends.loop import (
-    AdmissionConfig,
-    CheckpointConfig,
-    Event,
     LocalStorage,
     LoopConfig,
     MemoryStorage,
     RealClock,
     Shuffled,
-    StepDone,
     Storage,
-    StoreStorage,
     VirtualClock,
 )
 from envkit.backends.loop.buffer import Buffer
 from envkit.backends.loop.capacity import Capacity
-from envkit.backends.loop.checkpoint import Checkpoints
-from envkit.backends.loop.clock import Deadlock, run_real, run_virtual
+from envkit.backends.loop.clock import run_real, run_virtual
 from envkit.backends.loop.codec import Damaged, decode, digest_of, encode
-from envkit.backends.loop.ledger import Ledger
 from envkit.backends.loop.measure import measure
 from envkit.backends.loop.order import seed_of
-from envkit.backends.loop.simulator import Scenario, SimulatedTrainer, loop_of
-from envkit.backends.loop.waits import Ended, FirstFailure, StuckTask, bounded
-from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, Failure, FailureKind, UserError
+from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, UserError
 from envkit.messages import StopReason
-from envkit.storage import Store, open_store
 from envkit.tokens.export import Sample
 
 
@@ -266,129 +253,6 @@ def test_a_thousand_long_groups_do_not_stay_in_memory(tmp_path: Path) -> None:
     run_real(main())
 
 
-# ---- storage and checkpoints ----------------------------------------------------------------------------------------
-
-
-def test_local_storage_keeps_the_contract(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path / "run")
-    storage.put("a/b/one", b"1")
-    storage.put_many([("a/b/two", b"2"), ("a/c", b"3")])
-    storage.put("a/b/one", b"11")
-    assert storage.keys("a/") == ["a/b/one", "a/b/two", "a/c"]
-    assert storage.get("a/b/one") == b"11"
-    storage.delete("a/b/one")
-    storage.delete("a/b/two")
-    storage.delete("a/b/two")
-    assert storage.keys("a/") == ["a/c"]
-    assert not (tmp_path / "run/a/b").exists()
-    with pytest.raises(FileNotFoundError):
-        storage.get("a/b/one")
-    for text in ("old", "new"):
-        staged = storage.staging()
-        (staged / "deep").mkdir()
-        (staged / "deep/file").write_text(text)
-        storage.put_folder("f/step", staged)
-        assert not staged.exists()
-        assert (storage.get_folder("f/step") / "deep/file").read_text() == text
-    storage.delete_folder("f/step")
-    with pytest.raises(FileNotFoundError):
-        storage.get_folder("f/step")
-
-
-@pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    if request.param == "folder":
-        yield open_store(tmp_path / "store")
-        return
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_CONFIG_FILE": "/nonexistent",
-        "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    boto3.session.Session().client("s3").create_bucket(Bucket="runs")
-    yield open_store("s3://runs/one")
-    server.stop()
-
-
-def test_a_run_lives_in_an_object_store_and_goes_on_elsewhere(store: Store, tmp_path: Path) -> None:
-    """Stopped on one machine, resumed on another, which has nothing but the store."""
-    scenario = Scenario(tasks=4, turns=1, entry_tokens=20_000, graded=True)
-    plan = LoopConfig(
-        steps=3,
-        groups_per_step=1,
-        group_size=2,
-        max_staleness=1,
-        admission=AdmissionConfig(poll_s=600),
-        checkpoint=CheckpointConfig(every=2, keep=1),
-    )
-    ledger = Ledger(plan)
-
-    def stop(event: Event) -> None:
-        if isinstance(event, StepDone) and event.step == 2:
-            first.stop()
-
-    first, _, _, _ = loop_of(plan, scenario, storage=StoreStorage(store, tmp_path / "here"), observers=[ledger, stop])
-    assert run_virtual(first.run()).interrupted
-    second, _, _, trainer = loop_of(plan, scenario, storage=StoreStorage(store, tmp_path / "there"), observers=[ledger])
-    outcome = run_virtual(second.run())
-    assert outcome.failure is None
-    ledger.check()
-    assert trainer.version == 3
-    keys = [entry.key for entry in store.entries()]
-    assert {key.split("/")[1] for key in keys if key.startswith("checkpoints/")} == {"latest.json", "step-000003"}
-    assert not [key for key in keys if key.startswith("buffer/groups/")], "what is covered was not removed"
-
-
-def test_one_process_writes_to_a_storage(tmp_path: Path) -> None:
-    one, other = LocalStorage(tmp_path), LocalStorage(tmp_path)
-    leftover = one.staging()
-    one.lock()
-    assert not leftover.exists()
-    with pytest.raises(UserError, match="another"):
-        other.lock()
-    one.unlock()
-    other.lock()
-    other.unlock()
-
-
-def test_checkpoints_are_marked_when_they_are_whole_and_old_ones_go(tmp_path: Path) -> None:
-    async def main() -> None:
-        storage = LocalStorage(tmp_path, durable=False)
-        checkpoints = Checkpoints(storage, RealClock(), keep=2)
-        assert await checkpoints.open() is None
-        trainer = SimulatedTrainer(Scenario(save_s=0.0))
-        for step in (1, 2, 3):
-            trainer._version = step
-            staged = await checkpoints.save(trainer, 10, 1, FirstFailure())
-            assert (await Checkpoints(storage, RealClock(), keep=2).open() is None) == (step == 1)
-            await checkpoints.publish(staged, step, step * 10)
-            await checkpoints.prune()
-        assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [
-            "latest.json",
-            "step-000002",
-            "step-000003",
-        ]
-        found = await Checkpoints(storage, RealClock(), keep=2).open()
-        assert found is not None
-        assert (found.step, found.next_ordinal) == (3, 30)
-        other = SimulatedTrainer(Scenario())
-        await checkpoints.load(other, found, 10, 1)
-        assert (other.version, other.digest) == (3, trainer.digest)
-
-    run_real(main())
-
-
 # ---- order, figures -------------------------------------------------------------------------------------------------
 
 
@@ -473,97 +337,6 @@ def test_every_setting_is_documented() -> None:
             assert field.description or nested, f"{model.__name__}.{name} has no description"
 
     check(LoopConfig)
-
-
-# ---- time and waits -------------------------------------------------------------------------------------------------
-
-
-def test_virtual_time_jumps_and_finds_deadlocks() -> None:
-    async def sleeps() -> float:
-        loop = asyncio.get_running_loop()
-        order: list[int] = []
-        loop.call_later(86_400 * 40, order.append, 2)
-        loop.call_later(10, order.append, 1)
-        await asyncio.sleep(86_400 * 365)
-        assert order == [1, 2]
-        return loop.time()
-
-    begun_s = time.monotonic()
-    assert run_virtual(sleeps()) == pytest.approx(86_400 * 365)
-    assert time.monotonic() - begun_s < 30
-
-    async def waits() -> None:
-        await asyncio.Event().wait()
-
-    with pytest.raises(Deadlock):
-        run_virtual(waits())
-
-
-async def _stubborn() -> None:
-    while True:
-        try:
-            await asyncio.sleep(1e6)
-        except asyncio.CancelledError:
-            continue
-
-
-def test_bounded_waits_end() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert await bounded(asyncio.sleep(3, "done"), 5, "it", grace_s=1) == "done"
-        with pytest.raises(DeadlineExceeded, match="it took longer than 5 s"):
-            await bounded(asyncio.sleep(30), 5, "it", grace_s=1)
-        assert loop.time() == pytest.approx(8)
-        with pytest.raises(StuckTask, match="did not stop"):
-            await bounded(_stubborn(), 5, "it", grace_s=2)
-        assert loop.time() == pytest.approx(15)
-
-        async def last_moment() -> str:
-            try:
-                await asyncio.sleep(30)
-            except asyncio.CancelledError:
-                return "saved"
-            return "never"
-
-        assert await bounded(last_moment(), 5, "it", grace_s=1) == "saved"
-
-        async def breaks() -> None:
-            raise OSError("no")
-
-        with pytest.raises(OSError, match="no"):
-            await bounded(breaks(), 5, "it", grace_s=1)
-
-    run_virtual(main())
-
-
-def test_the_first_failure_wakes_every_wait_and_stays_the_first() -> None:
-    async def main() -> None:
-        first = FirstFailure()
-        asyncio.get_running_loop().call_later(2, first.set, OSError("one"))
-        asyncio.get_running_loop().call_later(2, first.set, OSError("two"))
-        with pytest.raises(Ended, match="one"):
-            await bounded(asyncio.sleep(100), 500, "it", grace_s=1, first=first)
-        assert asyncio.get_running_loop().time() == pytest.approx(2)
-        assert await bounded(_now("kept"), 5, "it", grace_s=1, first=first) == "kept", "what is there is not lost"
-        with pytest.raises(Ended, match="one"):
-            first.check()
-
-    run_virtual(main())
-
-
-async def _now(value: str) -> str:
-    return value
-
-
-def test_a_program_ends_though_a_task_does_not_listen() -> None:
-    async def main() -> int:
-        asyncio.get_running_loop().create_task(_stubborn())
-        await asyncio.sleep(0)
-        return 7
-
-    begun_s = time.monotonic()
-    assert run_real(main(), grace_s=0.05) == 7
-    assert time.monotonic() - begun_s < 20
 
 
 def test_digests_name_contents() -> None:
