@@ -52,7 +52,7 @@ def read_about(folder: Path, config: MegatronTrainerConfig) -> dict[str, Any]:
         if about["format"] != _FORMAT:
             raise EnvkitError(f"{folder} has format {about['format']}; this version reads {_FORMAT}")
         int(about["version"])
-        cut, lora = bool(about["distributed_optimizer"]), about["lora"]
+        cut, lora, expert = bool(about["distributed_optimizer"]), about["lora"], int(about["layout"]["expert"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EnvkitError(f"{folder} holds no whole checkpoint of this trainer: {error}") from error
     if not (folder / STATE / "metadata.json").is_file():
@@ -64,5 +64,11 @@ def read_about(folder: Path, config: MegatronTrainerConfig) -> dict[str, Any]:
         raise EnvkitError(
             f"{folder} was written with distributed_optimizer = {str(cut).lower()}, and its moments can only be read "
             "with the same; set trainer.distributed_optimizer to that"
+        )
+    if expert != config.layout.expert:
+        raise EnvkitError(
+            f"{folder} was written with experts over {expert} ranks (layout.expert), and this trainer has them over "
+            f"{config.layout.expert}: megatron-core keeps their moments apart, and reads them with as many ranks only; "
+            f"set trainer.layout.expert = {expert}. Everything else of the layout may change"
         )
     return about

@@ -27,7 +27,8 @@ def main(pipe: Connection, worker: Worker) -> None:
     faulthandler.register(signal.SIGUSR1)
     # What megatron-core spawns while it saves needs nothing of this program; importing it again takes seconds.
     program: Any = sys.modules["__main__"]
-    program.__spec__ = program.__file__ = None
+    program.__spec__ = None
+    vars(program).pop("__file__", None)  # None in its place would be an error to `inspect`
     calls: queue.Queue[tuple[str, Any] | None] = queue.Queue()
 
     def read() -> None:

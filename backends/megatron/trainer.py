@@ -371,12 +371,11 @@ class MegatronTrainer:
     async def _run(self, work: Callable[[], T]) -> T:
         """Runs in a worker thread. A cancelled caller leaves nothing half done: the work ends first, in its time."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # also of one that nobody awaits
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             await asyncio.wait({future})
-            if not future.cancelled():
-                future.exception()
             raise
 
 

@@ -26,6 +26,8 @@ from envkit.backend import EngineLoad, StepMetrics, Trainer
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError
 from envkit.trial.engine_watch import read_page, samples
+from envkit.trial.gc import SHARED_MEMORY
+from envkit.trial.server import pid_namespace
 
 __all__ = ["Held", "HttpEngines", "Missed", "Written", "fingerprints", "read_vllm_metrics"]
 
@@ -78,10 +80,9 @@ class HttpEngines:
         self._clear_kv = clear_kv
         self._dtype = dtype
         self.version = version
-        shm = Path("/dev/shm")
-        self._folder = Path(
-            tempfile.mkdtemp(prefix="envkit-weights-", dir=shm if os.access(shm, os.W_OK) else None)
-        )  # removed by `close`
+        shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        mine = f"envkit-weights-{os.getpid()}-{pid_namespace()}-"  # by which `envkit gc` knows whose it was
+        self._folder = Path(tempfile.mkdtemp(prefix=mine, dir=shared))  # removed by `close`
         self._held: Written | None = None  # of the newest version that an engine took
         self._http = httpx.AsyncClient(timeout=None, trust_env=False, limits=httpx.Limits(keepalive_expiry=3.0))
         self._updating = asyncio.Lock()

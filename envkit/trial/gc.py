@@ -30,11 +30,15 @@ from envkit.trial.server import pid_namespace, process_age, temp_root
 #: After this time without a change a folder of another pid namespace counts as a dead one's.
 _FOREIGN_S = 7 * 86400.0
 
-__all__ = ["RAY_TEMP", "collect", "collect_for", "collect_providers"]
+__all__ = ["RAY_TEMP", "SHARED_MEMORY", "collect", "collect_for", "collect_providers"]
 
 #: Where a Ray cluster that a job starts for itself has its folder, whatever TMPDIR says: sockets lie deep below it, and
 #: their names may not be long.
 RAY_TEMP = "/tmp"
+
+#: Where a trainer puts weights for engines of its host, in folders that name its process and pid namespace (containers
+#: may share this place).
+SHARED_MEMORY = "/dev/shm"
 
 #: Folders that an env makes where it is used outside a trial; the number is its process.
 _SCRATCH = re.compile(r"envkit-[a-z]+-(\d+)-.+")
@@ -130,6 +134,9 @@ def _dead_folders() -> list[Path]:
     if temporary != Path(RAY_TEMP):
         with contextlib.suppress(OSError):
             places += [Path(RAY_TEMP, e) for e in sorted(os.listdir(RAY_TEMP)) if e.startswith("envkit-ray-")]
+    with contextlib.suppress(OSError):
+        mine = re.compile(rf"envkit-weights-\d+-{pid_namespace()}-.+")
+        places += [Path(SHARED_MEMORY, e) for e in sorted(os.listdir(SHARED_MEMORY)) if mine.fullmatch(e)]
     for path in places:
         match = _SCRATCH.fullmatch(path.name)
         if match and process_age(int(match[1])) is None:

@@ -105,6 +105,7 @@ async def test_before_the_first_step_too(trainer_of: Any, tmp_path: Path) -> Non
             ({"distributed_optimizer": False}, "distributed_optimizer = false"),
             ({"trainer": "torch"}, "another trainer"),
             ({"format": 99}, "format 99"),
+            ({"layout": {"expert": 2}}, r"experts over 2 ranks .* set trainer.layout.expert = 2"),
         ):
             other = tmp_path / next(iter(change))
             shutil.copytree(tmp_path / "zero", other)

@@ -31,6 +31,7 @@ def dead_pid() -> int:
 def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(gc, "RAY_TEMP", str(tmp_path))
+    monkeypatch.setattr(gc, "SHARED_MEMORY", str(tmp_path / "shared"))
     return tmp_path
 
 
@@ -44,17 +45,21 @@ def test_folders_of_the_dead_go_and_of_the_living_stay(temp: Path) -> None:
     scratch = temp / f"envkit-env-{dead_pid()}-abc"
     living_scratch = temp / f"envkit-env-{os.getpid()}-abc"
     foreign = temp / "envkit-notes"
-    for folder in (dead, reused, living, scratch, living_scratch, foreign, elsewhere, forgotten):
+    # Weights for engines, of a trainer that was killed, of one in another container, of a living one.
+    left = temp / "shared" / f"envkit-weights-{dead_pid()}-{pid_namespace()}-abc"
+    theirs = temp / "shared" / f"envkit-weights-{dead_pid()}-7-abc"
+    mine = temp / "shared" / f"envkit-weights-{os.getpid()}-{pid_namespace()}-abc"
+    for folder in (dead, reused, living, scratch, living_scratch, foreign, elsewhere, forgotten, left, theirs, mine):
         (folder / "deep").mkdir(parents=True)
     (dead / "run").write_text("/runs/first")
     os.utime(forgotten, (time.time() - 8 * 86400,) * 2)
     would = gc.collect(dry_run=True, providers=[])
-    wanted = [f"folder {dead} (run /runs/first)", *(f"folder {f}" for f in (reused, scratch, forgotten))]
+    wanted = [f"folder {dead} (run /runs/first)", *(f"folder {f}" for f in (reused, scratch, forgotten, left))]
     assert sorted(would) == sorted(wanted)
     assert dead.exists()
     assert gc.collect(providers=[]) == would
-    assert [f.exists() for f in (dead, reused, scratch, forgotten)] == [False] * 4
-    assert [f.exists() for f in (living, living_scratch, foreign, elsewhere)] == [True] * 4
+    assert [f.exists() for f in (dead, reused, scratch, forgotten, left)] == [False] * 5
+    assert [f.exists() for f in (living, living_scratch, foreign, elsewhere, theirs, mine)] == [True] * 6
     assert gc.collect(providers=[]) == []
 
 
