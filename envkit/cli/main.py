@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from envkit import __version__, plugins
 from envkit.failure import EnvkitError, UserError, did_you_mean
 
-__all__ = ["main"]
+__all__ = ["main", "parser_of"]
 
 #: Command, module below `envkit.cli`, one line of help. A module has `add_arguments(parser)` and `run(args) -> int`.
 COMMANDS = {
@@ -33,6 +33,7 @@ COMMANDS = {
     "report": "one HTML file about a run: results with intervals, tasks, failures, behaviour",
     "view": "a local web page over runs: trials, conversations, files, criteria, tokens, comparison",
     "tokens": "audit the token traces of trials",
+    "export": "a run's trials for other tools: ATIF, conversations, parquet, Tinker, TRL",
     "doctor": "what this machine can run, and what to install for the rest",
     "gc": "remove what dead runs left behind",
 }
@@ -121,12 +122,18 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"envkit {__version__}")
         return 0
     name, rest = arguments[0], arguments[1:]
-    module = _command(name)
-    command = _Parser(prog=f"envkit {name}", description=COMMANDS.get(name) or module.__doc__)
-    module.add_arguments(command)
-    command.add_argument("--json", action="store_true", help="print one JSON value instead of text")
-    code: int = module.run(command.parse_args(rest))
+    command = parser_of(name)
+    code: int = _command(name).run(command.parse_args(rest))
     return code
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of one command; the documentation's reference is made from it. Raises `UserError` for an unknown one."""
+    module = _command(name)
+    parser = _Parser(prog=f"envkit {name}", description=COMMANDS.get(name) or module.__doc__)
+    module.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON value instead of text")
+    return parser
 
 
 def _command(name: str) -> Any:
