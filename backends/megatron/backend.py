@@ -11,12 +11,13 @@ import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
-from envkit.backends.megatron.config import MegatronTrainerConfig
+from envkit.backends.megatron.config import MegatronTrainerConfig, RayRanks
 from envkit.backends.megatron.shape import ARCHITECTURES, BRIDGED
+from envkit.backends.ray.config import RayConfig
 from envkit.backends.run.plan import Plan
 from envkit.backends.torch.config import EnginesConfig
 from envkit.backends.vllm.config import VllmEnginesConfig
@@ -26,16 +27,44 @@ from envkit.failure import UserError
 if TYPE_CHECKING:
     from envkit.backend import Run, Trials
     from envkit.backends.run.backend import Parts
+    from envkit.trial.executor import Executor
 
 __all__ = ["WITH_TORCH", "WITH_VLLM", "MegatronBackend", "MegatronTorchPlan", "MegatronVllmPlan"]
 
 
 class _MegatronPlan(Plan):
     trainer: MegatronTrainerConfig
+    ray: RayConfig | None = None
+
+    @model_validator(mode="after")
+    def _one_cluster(self) -> Self:
+        own, ranks = self.ray, self.trainer.ray
+        named = ranks is not None and "address" in ranks.model_fields_set
+        if own is not None and ranks is not None and named and ranks.address != own.address:
+            raise ValueError(
+                f"[ray] says address = {own.address!r}, and trainer.ray {ranks.address!r}: a run has one cluster; "
+                "leave trainer.ray.address out"
+            )
+        return self
 
     @property
     def model_folder(self) -> str | None:
         return str(self.trainer.model)
+
+    @property
+    def placed_trainer(self) -> MegatronTrainerConfig:
+        """The trainer's table with the run's cluster in it."""
+        if self.ray is None:
+            return self.trainer
+        ranks = self.trainer.ray or RayRanks(patience_s=self.ray.patience_s)
+        return self.trainer.model_copy(update={"ray": ranks.model_copy(update={"address": self.ray.address})})
+
+    def executor(self) -> str | Executor:
+        if self.ray is None or self.trial.executor != "ray":
+            return super().executor()
+        from envkit.backends.ray.trials import ClusterTrials
+
+        return ClusterTrials(self.ray)
 
 
 class MegatronVllmPlan(_MegatronPlan):
@@ -76,8 +105,8 @@ class MegatronBackend:
         from envkit.backends.megatron.trainer import MegatronTrainer
         from envkit.backends.run.backend import Parts
 
-        own = plan.trainer
-        trainer = MegatronTrainer(own, plan.algorithm, logs=folder / "ranks")
+        own = plan.placed_trainer
+        trainer = await asyncio.to_thread(MegatronTrainer, own, plan.algorithm, logs=folder / "ranks")
         engines, starting = _engines(plan, folder)
         beginning = asyncio.ensure_future(trainer.start(Deadline.after(own.start_timeout_s, "the start of the ranks")))
         waiting = [beginning] if starting is None else [beginning, starting]
@@ -115,7 +144,12 @@ def _engines(plan: MegatronVllmPlan | MegatronTorchPlan, folder: Path) -> tuple[
     if isinstance(own, VllmEnginesConfig):
         from envkit.backends.vllm.engines import VllmEngines
 
-        engines = VllmEngines(own, plan.trainer.model, logs=logs)
+        if plan.ray is not None and not own.urls:
+            from envkit.backends.ray.engines import RayVllmEngines
+
+            engines = RayVllmEngines(own, plan.ray, plan.trainer.model.absolute(), logs=logs)
+        else:
+            engines = VllmEngines(own, plan.trainer.model, logs=logs)
     else:
         from envkit.backends.torch.engines import HttpEngines, TorchEngines
 

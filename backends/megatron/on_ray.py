@@ -2,12 +2,16 @@
 
 One placement group holds the room of all ranks, so that a cluster without it says so instead of starting some. An actor
 is a thin shell around the same `Worker` as a plain process has; large arguments travel by reference, once for all
-ranks. Ray starts no actor again: the trainer decides that. Used by `MegatronTrainer` where its configuration says so.
+ranks. Ray starts no actor again: the trainer decides that, and new ranks get a new placement group, on whatever nodes
+there are then. What ranks print is in the run's folder (`backends.ray.logs`). Used by `MegatronTrainer` where its
+configuration says so.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
+import socket
 import time
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
@@ -15,43 +19,35 @@ from typing import Any
 
 from envkit.backends.megatron.config import RayRanks
 from envkit.backends.megatron.launch import Answer, RankDied
-from envkit.failure import CapabilityError, EnvkitError, FailureKind, UserError
+from envkit.backends.ray.cluster import connect
+from envkit.backends.ray.logs import LogPlace, Logs, redirect
+from envkit.failure import CapabilityError, EnvkitError, FailureKind
 
 __all__ = ["RayLauncher"]
+
+_ID = re.compile(r"(class_name|actor_id|pid|name|namespace|ip): ?")
 
 
 class RayLauncher:
     """See `launch.Launcher`.
 
     Args:
-        logs: A folder for the ranks' output; used by ranks that see it, others write where Ray does.
+        logs: A folder for the ranks' output, wherever they run.
 
     Raises:
         UserError: Ray is not installed, or there is no cluster at the address.
     """
 
     def __init__(self, config: RayRanks, *, threads: int | None = None, logs: Path | None = None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise UserError(f"{error}; install the ray extra: pip install 'envkit-rl[ray]'") from error
-        self._ray, self._config, self._threads, self._logs = ray, config, threads, logs
-        self._connected = False
-        self._groups: list[Any] = []
-        if not ray.is_initialized():
-            address = None if config.address == "local" else config.address
-            try:
-                ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
-            except ConnectionError as error:
-                raise UserError(
-                    f"no Ray cluster at {config.address!r}: {error}; start one (`ray start --head`) or set "
-                    "trainer.ray.address = 'local'"
-                ) from error
-            self._connected = True
+        self._connection = connect(config.address)
+        self._ray, self._config, self._threads = self._connection.ray, config, threads
+        self._logs = Logs(self._ray, logs)
+        self._folder = logs
+        self._room: Any = None
 
     def start(self, world: int, *, timeout_s: float) -> list[RayRank]:
         ray, config = self._ray, self._config
-        from ray.util.placement_group import placement_group, remove_placement_group
+        from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         gpus = config.gpus
@@ -59,65 +55,59 @@ class RayLauncher:
             gpus = 1.0 if ray.cluster_resources().get("GPU", 0) else 0.0
         bundle = {name: n for name, n in (("CPU", config.cpus), ("GPU", gpus)) if n} or {"CPU": 0.001}
         self._free()
-        room = placement_group([dict(bundle) for _ in range(world)], strategy=config.strategy)
+        self._room = placement_group([dict(bundle) for _ in range(world)], strategy=config.strategy)
         patience_s = min(config.patience_s, timeout_s)
-        if not room.wait(patience_s):
-            remove_placement_group(room)
+        if not self._room.wait(patience_s):
+            free = ray.available_resources()
+            self._free()
             raise CapabilityError(
-                f"the Ray cluster had no room for {world} ranks of {bundle} within {patience_s:g} s; it has "
-                f"{ray.available_resources()} free"
+                f"the Ray cluster had no room for {world} ranks of {bundle} ({config.strategy}) within {patience_s:g} "
+                f"s; it has { ({n: free.get(n, 0.0) for n in bundle}) } free on {len(_alive(ray))} nodes"
             )
-        self._groups.append(room)
         threads = {} if self._threads is None else {"OMP_NUM_THREADS": str(self._threads)}
         shell = ray.remote(_Actor)
-        logs = None if self._logs is None else str(self._logs)
-        return [
-            RayRank(
-                ray,
-                number,
-                shell.options(
-                    num_cpus=config.cpus,
-                    num_gpus=gpus,
-                    max_restarts=0,
-                    runtime_env={"env_vars": threads},
-                    scheduling_strategy=PlacementGroupSchedulingStrategy(room, placement_group_bundle_index=number),
-                ).remote(number, logs),
-            )
-            for number in range(world)
-        ]
+        started = []
+        for number in range(world):
+            actor = shell.options(
+                num_cpus=config.cpus,
+                num_gpus=gpus,
+                max_restarts=0,
+                runtime_env={"env_vars": threads},
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=number),
+            ).remote(number, self._logs.place)
+            log = None if self._folder is None else self._folder / f"rank-{number}.log"
+            started.append(RayRank(ray, number, actor, log))
+        return started
 
     def share(self, payload: bytes) -> Any:
         # small ones travel with the call
         return self._ray.put(payload) if len(payload) > 64 << 10 else payload
 
     def close(self) -> None:
-        self._free()
-        if self._connected:
-            self._ray.shutdown()
+        try:
+            self._free()
+            self._logs.close()
+        finally:
+            self._connection.close()
 
     def _free(self) -> None:
         from ray.util.placement_group import remove_placement_group
 
-        for room in self._groups:
-            remove_placement_group(room)
-        self._groups.clear()
+        room, self._room = self._room, None
+        if room is not None:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                remove_placement_group(room)
+
+
+def _alive(ray: Any) -> list[Any]:
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 class _Actor:
     """A worker in an actor."""
 
-    def __init__(self, number: int, logs: str | None) -> None:
-        import os
-        import socket
-        import sys
-
-        if logs is not None and os.path.isdir(logs):
-            out = os.open(os.path.join(logs, f"rank-{number}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-            os.dup2(out, 1)
-            os.dup2(out, 2)
-            os.close(out)
+    def __init__(self, number: int, logs: LogPlace) -> None:
+        redirect(logs.path(f"rank-{number}.log"))
         self._host = socket.gethostname()
         self._worker: Any = None
 
@@ -138,9 +128,9 @@ class _Actor:
 class RayRank:
     """An actor."""
 
-    def __init__(self, ray: Any, number: int, actor: Any) -> None:
+    def __init__(self, ray: Any, number: int, actor: Any, log: Path | None) -> None:
         self.number, self.host = number, "a node of the Ray cluster"
-        self.log: Path | None = None
+        self.log = log
         self._ray, self._actor = ray, actor
         self._located = actor.where.remote()
 
@@ -175,9 +165,14 @@ class RayRank:
         return str(address)
 
     def _died(self, error: BaseException) -> RankDied:
-        said = " ".join(str(error).split())
-        return RankDied(f"rank {self.number} on {self.host} is gone ({said[:400]})", time.monotonic())
+        return RankDied(f"rank {self.number} on {self.host} is gone ({_why(error)})", time.monotonic())
 
     def end(self) -> None:
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(self._actor, no_restart=True)
+
+
+def _why(error: BaseException) -> str:
+    """Ray's reason in a line, without its table of ids."""
+    told = [line.strip() for line in str(error).splitlines()]
+    return " ".join(line for line in told if line and not _ID.match(line))[:300]

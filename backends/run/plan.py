@@ -13,7 +13,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -26,6 +26,9 @@ from envkit.harness import Limits
 from envkit.policy.options import describe_faults
 from envkit.trial.result import Plugin
 from envkit.trial.rollouts import Keep, TrialSettings
+
+if TYPE_CHECKING:
+    from envkit.trial.executor import Executor
 
 __all__ = [
     "AlarmsPlan",
@@ -248,6 +251,10 @@ class Plan(_Strict):
     def model_folder(self) -> str | None:
         """Where the model's tokenizer is, if the backend's tables say so."""
         return None
+
+    def executor(self) -> str | Executor:
+        """Where trials run: a registered name, or an executor that a backend's tables make, once a run."""
+        return self.trial.executor
 
     @property
     def tokenizer(self) -> str:

@@ -120,7 +120,7 @@ async def _train(plan: Plan, folder: Path, descriptor: int) -> Run:
         evaluation=plan.evaluation_settings(),
         folder=folder,
         tasks=[*tasks, *evaluated],
-        executor=plan.trial.executor,
+        executor=plan.executor(),
         keep=plan.trial.keep,
         concurrency=plan.loop.admission.max_running,
         descriptors=[descriptor],

@@ -214,9 +214,9 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
         async with self._updating:
             written = await deadline.wait(asyncio.to_thread(self._write, trainer, self.version))
             try:
-                told = await asyncio.to_thread(self._told, written)
                 out: Held = {}
                 for url in self.urls:
+                    told = await self._told_to(url, written, deadline)
                     try:
                         workers = await self.call(url, "envkit_compare", told, deadline)
                     except httpx.HTTPError as error:

@@ -106,12 +106,16 @@ class VllmUpdates(HttpEngines):
 
     async def _stage(self, url: str, written: Written, version: int, deadline: Deadline) -> None:
         """Returns when a replica has the whole version beside it, checked; it samples on meanwhile."""
-        told = await asyncio.to_thread(self._told, written)
+        told = await self._told_to(url, written, deadline)
         await self.call(url, "envkit_stage", {"version": version, **told}, deadline)
         pause_s = _POLL_S
         while not all(r["ready"] for r in await self.call(url, "envkit_staged", {"version": version}, deadline)):
             await deadline.wait(asyncio.sleep(pause_s))
             pause_s = min(1.5 * pause_s, _POLL_MAX_S)  # to ask costs the engine a little each time
+
+    async def _told_to(self, url: str, written: Written, deadline: Deadline) -> dict[str, Any]:
+        """What a replica is told of a version: where it finds it, and what it is."""
+        return await asyncio.to_thread(self._told, written)
 
     def _told(self, written: Written) -> dict[str, Any]:
         from envkit.backends.vllm.inside.envkit_weights import MANIFEST, Manifest
