@@ -87,14 +87,16 @@ test-vllm: .venv-torch/.installed
 	.venv-torch/bin/python -m envkit.backends.vllm
 	.venv-torch/bin/python -m pytest -m vllm
 
-# Real megatron-core on the CPU, a process per rank. 0.16 is the last that takes Python 3.11.
+# Real megatron-core on the CPU, a process per rank, and one run with real vLLM. 0.16 is the last that takes Python 3.11.
 test-megatron: .venv-megatron/.installed
+	.venv-megatron/bin/python -m envkit.backends.vllm
 	.venv-megatron/bin/python -m pytest -m megatron tests/backends/megatron
 
 .venv-megatron/.installed: $(VENV)/.installed
 	@test -x .venv-megatron/bin/python || $(PYTHON) -m venv .venv-megatron
 	.venv-megatron/bin/python -m pip install torch==2.13.0 megatron-core==0.16.1
 	.venv-megatron/bin/python -m pip install -e '.[megatron,dev]'
+	@command -v bwrap >/dev/null || .venv-megatron/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
 .venv-torch/.installed: $(VENV)/.installed
