@@ -10,6 +10,7 @@ configuration says so.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import time
@@ -64,7 +65,6 @@ class RayLauncher:
                 f"the Ray cluster had no room for {world} ranks of {bundle} ({config.strategy}) within {patience_s:g} "
                 f"s; it has { ({n: free.get(n, 0.0) for n in bundle}) } free on {len(_alive(ray))} nodes"
             )
-        threads = {} if self._threads is None else {"OMP_NUM_THREADS": str(self._threads)}
         shell = ray.remote(_Actor)
         started = []
         for number in range(world):
@@ -72,9 +72,8 @@ class RayLauncher:
                 num_cpus=config.cpus,
                 num_gpus=gpus,
                 max_restarts=0,
-                runtime_env={"env_vars": threads},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._room, placement_group_bundle_index=number),
-            ).remote(number, self._logs.place)
+            ).remote(number, self._logs.place, self._threads)
             log = None if self._folder is None else self._folder / f"rank-{number}.log"
             started.append(RayRank(ray, number, actor, log))
         return started
@@ -106,16 +105,22 @@ def _alive(ray: Any) -> list[Any]:
 class _Actor:
     """A worker in an actor."""
 
-    def __init__(self, number: int, logs: LogPlace) -> None:
+    def __init__(self, number: int, logs: LogPlace, threads: int | None) -> None:
+        import ray.util
+
         redirect(logs.path(f"rank-{number}.log"))
         self._host = socket.gethostname()
+        self._address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self._worker: Any = None
+        # Before torch is loaded. Gloo would else look the host's own name up, which need not lead to the cluster.
+        if threads is not None:
+            os.environ["OMP_NUM_THREADS"] = str(threads)
+        if interface := _interface(self._address):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
 
     def where(self) -> tuple[str, str]:
         """Host, and the address at which other ranks find it."""
-        import ray.util
-
-        return self._host, ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        return self._host, self._address
 
     def call(self, method: str, payload: Any) -> Any:
         from envkit.backends.megatron.worker import Worker
@@ -123,6 +128,14 @@ class _Actor:
         if self._worker is None:
             self._worker = Worker()
         return self._worker.answer(method, payload)
+
+
+def _interface(address: str) -> str | None:
+    """The network interface of this node with that address."""
+    import psutil
+
+    found = (name for name, own in psutil.net_if_addrs().items() if any(one.address == address for one in own))
+    return next(found, None)
 
 
 class RayRank:

@@ -1,0 +1,76 @@
+"""The whole way with the large backend: the shipped policy, the real harness, sandboxes and verifiers, real vLLM, real
+megatron-core. `make test-megatron` makes both environments. Most of a minute is the start of vLLM."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envkit.backends.vllm import install
+
+pytestmark = [pytest.mark.megatron, pytest.mark.timeout(1500)]
+
+ROOT = Path(__file__).parents[3]
+STEPS = 6
+#: A smaller run of the same plan.
+SETS = (
+    f"loop.steps={STEPS}",
+    "loop.group_size=4",
+    "evaluation=none",
+    "engines.kv_cache_mb=128",
+    "trial.timeout_s=900",
+    'watching.live="off"',
+)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
+    install()
+    given = (ROOT / "examples" / "quickstart.toml").read_text()
+    plan, out = tmp_path / "plan.toml", tmp_path / "run"
+    plan.write_text(given.replace('backend = "torch"\n', 'backend = "megatron-vllm"\n'))
+    changed = [a for a, b in zip(given.splitlines(), plan.read_text().splitlines(), strict=True) if a != b]
+    assert changed == ['backend = "torch"']
+
+    command = [sys.executable, "-m", "envkit.cli.main", "train", str(plan), "--out", str(out), "--json"]
+    command += [part for value in SETS for part in ("--set", value)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    said = json.loads(done.stdout)
+    assert (said["step"], said["failure"]) == (STEPS, None)
+    assert Path(said["checkpoint"], "policy", "state", "metadata.json").exists()
+
+    told = lines(out / "metrics.jsonl")
+    assert [one["version"] for one in told if one["kind"] == "sync"] == list(range(STEPS + 1))
+    assert not [one for one in told if one["kind"] == "fault"]
+    steps = {one["step"]: one["metrics"] for one in told if one["kind"] == "step"}
+    assert sorted(steps) == list(range(1, STEPS + 1))
+    groups: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for group in lines(out / "groups.jsonl"):
+        groups[group["step"]].append(group)
+    for step, metrics in steps.items():
+        # Every token that an engine sampled for a step's rollouts is trained, once.
+        assert [len(group["rewards"]) for group in groups[step]] == [4] * 8
+        sampled = sum(sum(group["tokens"]) for group in groups[step])
+        assert metrics["loop/sampled_tokens"] == metrics["train/trained_tokens"] == sampled > 0
+        # Tokens of the weights before the update: what engine and trainer compute is the same in float32.
+        assert metrics["train/gap_tokens"] > 0
+        assert metrics["train/logprob_gap"] < 1e-3
+    # Weights came while trials were on their way, which went on under the new ones.
+    assert max(metrics["loop/rollout_versions_max"] for metrics in steps.values()) == 2
+    assert sum(metrics["train/stale_gap_tokens"] for metrics in steps.values()) > 0
+
+    first, last = ([r for group in groups[step] for r in group["rewards"]] for step in (1, STEPS))
+    means = [math.fsum(rewards) / len(rewards) for rewards in (first, last)]
+    errors = [math.fsum((r - m) ** 2 for r in rs) / len(rs) ** 2 for rs, m in zip((first, last), means, strict=True)]
+    assert means[1] > means[0] - 2 * math.sqrt(sum(errors)), (means, errors)  # no worse, within what 32 draws can say
