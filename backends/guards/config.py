@@ -20,6 +20,8 @@ class GuardsConfig(BaseModel):
     """Check when a run starts or resumes; a guard that fails ends it. `envkit train --check` checks in any case."""
     gap: Annotated[float, Field(gt=0)] = 0.03
     """Mean absolute difference of engine's and trainer's logprobs, in nats, from which on they disagree."""
+    routing: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Share of a token's experts that engine and trainer must choose alike, on average, in a mixture of experts."""
     samples: Count = 4
     """Completions that are compared at a start; at least one for every engine."""
     tokens: Count = 24

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envkit.backends.guards.disk import disk
+from envkit.backends.guards.routing import routing
 from envkit.backends.guards.sampling import sampling
 from envkit.backends.guards.tokens import prompts, tokens
 from envkit.backends.guards.verdict import Status, Verdict
@@ -75,6 +76,10 @@ async def check_parts(
                 deadline=deadline,
             )
             add(*found)
+            found_routes = await routing(
+                parts.engines, parts.trainer, prompts(rendering, len(urls)), gate=own.routing, deadline=deadline
+            )
+            add(*([] if found_routes is None else [found_routes]))
     except DeadlineExceeded as error:
         add(Verdict("time", Status.FAILED, f"the guards were not through in time: {error}"))
     except EnvkitError as error:

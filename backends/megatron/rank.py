@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from megatron.core import parallel_state
 from megatron.core.distributed import (
@@ -29,6 +32,7 @@ from megatron.core.optimizer import OptimizerConfig as MegatronOptimizerConfig
 from megatron.core.optimizer import get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer.module import Float16Module
+from megatron.core.transformer.moe.router import TopKRouter
 from torch import Tensor
 
 from envkit.backend import Batch, MicroBatch, StepMetrics
@@ -44,7 +48,24 @@ from envkit.backends.torch.config import OptimizerConfig
 from envkit.backends.torch.optimizer import learning_rate
 from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
 
-__all__ = ["TrainerRank"]
+__all__ = ["Routes", "TrainerRank"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Where one layer sent tokens of one micro-batch.
+
+    Attributes:
+        micro: The micro-batch's number on its data-parallel rank.
+        layer: Counted from 0 over the whole model.
+        tokens: [n], places in the packed micro-batch.
+        experts: [n, chosen] int32, ascending.
+    """
+
+    micro: int
+    layer: int
+    tokens: npt.NDArray[np.int64]
+    experts: npt.NDArray[np.int32]
 
 
 class TrainerRank:
@@ -75,6 +96,7 @@ class TrainerRank:
         self.version = 0
         self.shape = shape_of(model)
         self._chunk = own.logprob_chunk
+        self._at: tuple[int, Tensor] = (0, torch.empty(0))  # the micro-batch that goes through: number, its slots
         dtype = _dtype(own)
         parts = build(self.shape, layout, dtype=dtype, lora_config=own.lora, recompute=own.recompute, seed=own.seed)
         weights.load(parts, self.shape, model)
@@ -165,6 +187,36 @@ class TrainerRank:
             rows += list(said["logprobs"].split([len(row) for row in micro.rows]))
         return rows
 
+    def routes(self, batch: Batch) -> list[Routes]:
+        """Which experts the tokens of this data-parallel rank are sent to, under the weights held: of the layers and
+        tokens that this rank has. Empty for a model without experts."""
+        noted: list[Routes] = []
+        hooks = []
+
+        def note(layer: int) -> Any:
+            def hook(module: Any, given: Any, answer: Any) -> None:
+                chosen = answer[1].view(-1, answer[1].shape[-1])  # [slots, experts], whether it goes there
+                number, where = self._at
+                if len(chosen) < len(where):  # this tensor rank's share of the sequence
+                    where = where.chunk(len(where) // len(chosen))[parallel_state.get_tensor_model_parallel_rank()]
+                kept = where >= 0
+                experts = chosen[kept].nonzero()[:, 1].view(int(kept.sum()), -1)
+                noted.append(Routes(number, layer, where[kept].cpu().numpy(), experts.to(torch.int32).cpu().numpy()))
+
+            return hook
+
+        for chunk in self.chunks:
+            for module in chunk.modules():
+                if isinstance(module, TopKRouter):
+                    hooks.append(module.register_forward_hook(note(module.layer_number - 1)))
+        try:
+            with cpu_compat.on_device(), torch.no_grad():
+                self._run(self._micros(batch), partial(self._score, temperature=1.0), forward_only=True)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return noted
+
     def _micros(self, batch: Batch) -> list[MicroBatch]:
         """This rank's, and empty ones where that makes the schedule whole."""
         micros = list(batch.ranks[parallel_state.get_data_parallel_rank()])
@@ -181,11 +233,11 @@ class TrainerRank:
 
     def _run(self, micros: list[MicroBatch], score: Any, *, forward_only: bool = False) -> list[Any]:
         """All micro-batches through the model; what `score` said of each, on the last stage."""
-        packs = [Packed.of(micro, cpu_compat.device()) for micro in micros]
+        packs = list(enumerate(Packed.of(micro, cpu_compat.device()) for micro in micros))
         streams = [iter(packs) for _ in self.chunks]
         # Stages of an interleaved pipeline can't tell each other lengths over gloo: neighbours on both sides may be
         # one and the same rank, and messages are mistaken for one another. So all micro-batches get the longest's.
-        longest = max(slots(pack, self.layout) for pack in packs) if self.layout.virtual_stages > 1 else None
+        longest = max(slots(pack, self.layout) for _, pack in packs) if self.layout.virtual_stages > 1 else None
         found: list[Any] = get_forward_backward_func()(
             forward_step_func=partial(self._forward, score=score, total=longest),
             data_iterator=streams if len(streams) > 1 else streams[0],
@@ -197,9 +249,12 @@ class TrainerRank:
         )
         return found
 
-    def _forward(self, stream: Iterator[Packed], chunk: Any, *, score: Any, total: int | None) -> tuple[Tensor, Any]:
-        packed = next(stream)
+    def _forward(
+        self, stream: Iterator[tuple[int, Packed]], chunk: Any, *, score: Any, total: int | None
+    ) -> tuple[Tensor, Any]:
+        number, packed = next(stream)
         placed = place(packed, self.layout, rank=parallel_state.get_context_parallel_rank(), total=total)
+        self._at = (number, placed.where)
         # hidden states stay as narrow as the head
         narrow = {"fp32_output": False} if isinstance(chunk.module, Float16Module) else {}
         hidden = chunk(placed.ids, placed.positions, None, packed_seq_params=packed_sequences(placed.starts), **narrow)

@@ -25,7 +25,7 @@ import numpy as np
 
 from envkit.backend import Batch, MicroBatch, Row, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig
-from envkit.backends.data.packing import pack
+from envkit.backends.data.packing import Packing, pack
 from envkit.backends.megatron.config import MegatronTrainerConfig
 from envkit.backends.megatron.contents import read_about, write_about
 from envkit.backends.megatron.group import Group
@@ -152,14 +152,7 @@ class MegatronTrainer:
         self, sequences: Sequence[IntArray], temperature: float, deadline: Deadline, tokens: int
     ) -> list[FloatArray]:
         group = self._ready(deadline)
-        packing = pack([len(ids) for ids in sequences], budget=tokens, ranks=self.ranks)
-        batch = Batch(
-            tuple(
-                tuple(MicroBatch(tuple(_scored(sequences[n]) for n in micro)) for micro in rank)
-                for rank in packing.ranks
-            ),
-            step=self.version + 1,
-        )
+        packing, batch = self._packed(sequences, tokens)
         said = self._call(group, "logprobs", self._dealt(group, batch, temperature), deadline, "logprobs")
         found: dict[int, FloatArray] = {}
         for about, rows in zip(group.about, said, strict=True):
@@ -167,6 +160,37 @@ class MegatronTrainer:
                 numbers = [n for micro in packing.ranks[about["data_rank"]] for n in micro]
                 found |= {n: row[1:] for n, row in zip(numbers, rows, strict=True)}
         return [found[n] for n in range(len(sequences))]
+
+    def _packed(self, sequences: Sequence[IntArray], tokens: int) -> tuple[Packing, Batch]:
+        packing = pack([len(ids) for ids in sequences], budget=tokens, ranks=self.ranks)
+        ranks = (tuple(MicroBatch(tuple(_scored(sequences[n]) for n in micro)) for micro in r) for r in packing.ranks)
+        return packing, Batch(tuple(ranks), step=self.version + 1)
+
+    async def routes(
+        self, sequences: Sequence[IntArray], deadline: Deadline, tokens: int = 32_768
+    ) -> list[dict[int, IntArray]]:
+        """Which experts each token is sent to, under the weights held: of every sequence, layer -> [n, chosen] ids in
+        ascending order. Empty dicts for a model without experts."""
+        return await self._run(lambda: self._routes(sequences, deadline, tokens))
+
+    def _routes(self, sequences: Sequence[IntArray], deadline: Deadline, tokens: int) -> list[dict[int, IntArray]]:
+        group = self._ready(deadline)
+        packing, batch = self._packed(sequences, tokens)
+        said = self._call(
+            group, "routes", [(share,) for share, _ in self._dealt(group, batch, 1.0)], deadline, "routes"
+        )
+        found: list[dict[int, IntArray]] = [{} for _ in sequences]
+        for about, parts in zip(group.about, said, strict=True):
+            for part in parts:
+                micros = packing.ranks[about["data_rank"]]
+                begin = 0
+                for n in micros[part.micro] if part.micro < len(micros) else ():
+                    length = len(sequences[n])
+                    mine = (part.tokens >= begin) & (part.tokens < begin + length)
+                    into = found[n].setdefault(part.layer, np.full((length, part.experts.shape[1]), -1, np.int32))
+                    into[part.tokens[mine] - begin] = part.experts[mine]
+                    begin += length
+        return found
 
     # ---- weights --------------------------------------------------------------------------------------------------
 

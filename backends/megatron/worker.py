@@ -28,7 +28,7 @@ __all__ = ["METHODS", "Piece", "Setup", "Worker", "fingerprint"]
 
 #: What may be asked for.
 METHODS = frozenset(
-    {"meet", "begin", "leave", "step", "logprobs", "export", "next_bucket", "write_weights"}
+    {"meet", "begin", "leave", "step", "logprobs", "routes", "export", "next_bucket", "write_weights"}
     | {"save", "saved", "abandon", "load"}
 )
 
@@ -145,6 +145,11 @@ class Worker:
         """Of this rank's rows (`TrainerRank.logprobs`)."""
         rows = self._trainer.logprobs(batch, temperature=temperature)
         return None if rows is None else [row.float().numpy() for row in rows]
+
+    def routes(self, batch: Batch) -> list[Any]:
+        """Of this rank's layers and tokens (`TrainerRank.routes`)."""
+        found: list[Any] = self._trainer.routes(batch)
+        return found
 
     # ---- weights --------------------------------------------------------------------------------------------------
 

@@ -13,13 +13,18 @@ See `update` for what an update guarantees, and `nccl` for weights from GPU to G
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import io
 import os
 import time
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from envkit.backend import StepMetrics, Trainer
 from envkit.backends.serving import Held, KeptEngines, Replica
@@ -30,6 +35,7 @@ from envkit.backends.vllm.update import VllmUpdates
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, EnvkitError
 from envkit.storage import open_store
+from envkit.tokens.trace import IntArray
 
 __all__ = ["VllmEngines", "server_settings"]
 
@@ -226,6 +232,36 @@ class VllmEngines(VllmUpdates, KeptEngines[VllmServer]):
             finally:
                 with contextlib.suppress(OSError):
                     await asyncio.to_thread(self._discard, written)
+
+    async def routes(self, url: str, ids: Sequence[int], chosen: int, deadline: Deadline) -> dict[int, IntArray]:
+        """Which `chosen` experts a replica sends each of these tokens to: layer -> [tokens, chosen]. Empty where it
+        can't say. It must be idle.
+
+        Raises:
+            EnvkitError: The replica fails, or notes other tokens than these.
+        """
+        params = {"max_tokens": 1, "temperature": 1.0}
+        body = {"token_ids": list(map(int, ids)), "sampling_params": params, "cache_salt": uuid.uuid4().hex}
+        await self.call(url, "envkit_routes", {"on": True, "chosen": chosen}, deadline)
+        try:
+            answer = await self._post(url, "/inference/v1/generate", body, deadline)
+        except httpx.HTTPError as error:
+            raise EnvkitError(f"{url} does not say where its tokens go: {error!r}") from error
+        finally:
+            workers = await self.call(url, "envkit_routes", {"on": False, "chosen": chosen}, deadline)
+        told: dict[int, IntArray] = {}
+        if packed := answer.json()["choices"][0].get("routed_experts"):  # with --enable-return-routed-experts
+            whole = np.load(io.BytesIO(base64.b64decode(packed)), allow_pickle=False).astype(np.int32)
+            told = {layer: whole[: len(ids), layer] for layer in range(whole.shape[1])}
+        for worker in workers:
+            told |= {int(layer): np.asarray(rows, np.int32) for layer, rows in worker["layers"].items()}
+        for layer, rows in told.items():
+            if rows.shape != (len(ids), chosen):
+                raise EnvkitError(
+                    f"expected {chosen} experts for each of {len(ids)} tokens in layer {layer}, {url} notes "
+                    f"{list(rows.shape)}: was it sampling something else?"
+                )
+        return told
 
 
 def _joined(workers: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ Mixed into vLLM's worker (`--worker-extension-cls envkit_worker.Extension`) and 
     envkit_staged(version)          how far that is
     envkit_apply(version)           loads what is staged, between two steps; the engine must be paused
     envkit_compare(source)          what the engine computes with against a version's tensors, element by element
+    envkit_routes(on, chosen)       which experts tokens are sent to, noted meanwhile
 
 Whatever is wrong with weights (a tensor missing or damaged, a part of a fused group, an unknown name) is found before
 anything of the model is touched. Should loading itself fail, the process ends: an engine with half of the weights must
@@ -19,6 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -45,6 +47,7 @@ if hasattr(torch.cpu, "_is_amx_tile_supported") and torch.cpu._is_amx_tile_suppo
     torch.cpu._init_amx()
 
 _WRAPPED = "online_process_loader"  # what vLLM puts around loaders during a load
+_ROUTER = re.compile(r"layers\.(\d+)\.mlp\.gate$")
 _TORN = 70  # exit status of a worker that was left with half of the weights
 
 Place = tuple[torch.nn.Module, str]  # a layer and the name of one of its parameters
@@ -143,6 +146,31 @@ class Extension:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    @_telling
+    def envkit_routes(self, on: bool, chosen: int) -> dict[str, Any]:
+        """Begins to note the `chosen` experts of every token that goes through (`on`), or ends that and gives
+        `{"layers": {layer: [[expert, ...] of each token in order]}}`: of layers whose router runs as a module of its
+        own, which a captured or compiled model's does not."""
+        hooks, noted = _state(self).pop("routes", ([], {}))
+        for hook in hooks:
+            hook.remove()
+        if not on:
+            return {"layers": {str(layer): torch.cat(parts).tolist() for layer, parts in noted.items()}}
+        hooks, noted = [], {}
+
+        def note(layer: int) -> Callable[..., None]:
+            def hook(module: Any, given: Any, logits: Any) -> None:
+                of = logits[0] if isinstance(logits, tuple) else logits
+                noted.setdefault(layer, []).append(of.float().topk(chosen, -1).indices.cpu())
+
+            return hook
+
+        for name, module in _model(self).named_modules():
+            if found := _ROUTER.search(name):
+                hooks.append(module.register_forward_hook(note(int(found[1]))))
+        _state(self)["routes"] = (hooks, noted)
+        return {"layers": {}}
+
     def envkit_embeddings(self, factor: float) -> dict[str, Any]:
         """Scales the stored embeddings in place and nothing that was derived from them: what a faulty update leaves.
         For proving that guards see it."""
@@ -180,7 +208,9 @@ def _bring(staging: _Staging, source: Mapping[str, Any]) -> None:
     try:
         if "path" not in source:
             shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-            staging.fetched = Path(tempfile.mkdtemp(prefix="envkit-weights-", dir=shm))
+            space = format(int(os.readlink("/proc/self/ns/pid").strip("pid:[]")) & 0xFFFFFF, "x")
+            mine = f"envkit-weights-{os.getpid()}-{space}-"  # by which `envkit gc` knows whose it was
+            staging.fetched = Path(tempfile.mkdtemp(prefix=mine, dir=shm))
         folder = fetch(source, (staging.fetched or Path()) / "weights")
         assert staging.manifest is not None
         check(folder, staging.manifest)

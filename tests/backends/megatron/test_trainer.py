@@ -168,3 +168,56 @@ async def test_a_layout_that_does_not_fit_the_model_is_a_users_error(trainer_of:
             await trainer.start(soon())
     finally:
         await trainer.close()
+
+
+@pytest.mark.parametrize("layout", [{"tensor": 2}, {"pipeline": 2}], ids=["tensor", "pipeline"])
+async def test_it_says_which_experts_tokens_go_to(trainer_of: Any, folders: dict[str, Path], layout: Any) -> None:
+    """The same as in transformers; and the guard's line where an engine chooses otherwise."""
+    from envkit.backends.guards import Status
+    from envkit.backends.guards.routing import routing
+
+    dice = np.random.default_rng(5)
+    sequences = [dice.integers(0, VOCAB, n, dtype=np.int32) for n in (19, 7, 30)]
+    model: Any = AutoModelForCausalLM.from_pretrained(folders["experts"], dtype=torch.float32)
+    seen: dict[int, Any] = {}
+    for number, layer in enumerate(model.model.layers):
+        if hasattr(layer.mlp, "gate"):
+
+            def note(module: Any, given: Any, answer: Any, number: int = number) -> None:
+                logits = torch.nn.functional.linear(given[0].reshape(-1, given[0].shape[-1]), module.weight)
+                seen[number] = logits.topk(2, -1).indices.sort(-1).values.numpy()
+
+            layer.mlp.gate.register_forward_hook(note)
+    expected = []
+    for ids in sequences:
+        with torch.no_grad():
+            model(input_ids=torch.from_numpy(ids.astype(np.int64))[None])
+        expected.append(dict(seen))
+    trainer = trainer_of("experts", world=2, layout=layout)
+
+    class Engines:
+        urls = ("http://one", "http://two")
+        names = np.arange(4)
+
+        async def routes(self, url: str, ids: Any, chosen: int, deadline: Deadline) -> Any:
+            (found,) = await trainer.routes([np.asarray(ids, np.int32)], deadline)
+            return {layer: self.names[rows][:, ::-1] for layer, rows in found.items()}
+
+    try:
+        await trainer.start(soon())
+        said = await trainer.routes(sequences, soon(), tokens=40)
+        assert [sorted(one) for one in said] == [[0, 2, 3]] * 3  # layer 1 is dense
+        for one, truth in zip(said, expected, strict=True):
+            for layer, rows in one.items():
+                assert (rows == truth[layer]).all()
+        engines: Any = Engines()
+        verdict = await routing(engines, trainer, sequences, gate=0.9, deadline=soon())
+        assert verdict is not None
+        assert (verdict.status, verdict.figures["mean"]) == (Status.OK, 1.0)
+        engines.names = np.array([1, 0, 3, 2])
+        verdict = await routing(engines, trainer, sequences, gate=0.9, deadline=soon())
+        assert verdict is not None
+        assert verdict.status is Status.FAILED
+        assert "compute different policies" in verdict.line
+    finally:
+        await trainer.close()
