@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
 
-.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser docs lint typecheck clean
 
 help:
 	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
 	@echo "make test-megatron  models in real megatron-core, on the CPU, in .venv-megatron"
 	@echo "make test-oracle  the algorithms against SkyRL's, in .venv-oracle"
+	@echo "make docs         the documentation as a site, build/docs/index.html; a link that leads nowhere is an error"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
 install: $(VENV)/.installed
@@ -116,6 +117,14 @@ test-oracle: .venv-oracle/.installed
 	.venv-oracle/bin/python -m pip install --no-deps --ignore-requires-python skyrl==0.4.0 skyrl-gym==0.4.0
 	.venv-oracle/bin/python -m pip install ray==2.57.0 cloudpickle jaxtyping loguru omegaconf pandas pydantic cloudpathlib
 	.venv-oracle/bin/python -m pip install -e . pytest pytest-asyncio pytest-timeout
+	@touch $@
+
+# Every warning is an error: dead links and anchors, files and names that are not there (docs/_ext). External links are not fetched.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs build/docs
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install -e '.[docs]'
 	@touch $@
 
 lint: install
