@@ -5,7 +5,7 @@
     /<token>/api/runs                                    the runs
     /<token>/api/runs/RUN                                one run: plan, counts, whether it is at work
     /<token>/api/runs/RUN/trials?offset=&limit=&...      a page of its trials, with facets
-    /<token>/api/runs/RUN/trials/TRIAL[/conversation|/page|/part|/search|/files|/file|/raw|/tokens|/stretch|/log]
+    /<token>/api/runs/RUN/trials/TRIAL[/open|/conversation|/page|/part|/search|/files|/file|/raw|/tokens|/stretch|/log]
 
 What blocks (files, JSON) runs in threads. Every name in an address is held against what is there before a path is made
 of it. Used by `server`.
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mimetypes
+import threading
+import time
 from collections.abc import AsyncIterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from envkit import __version__
 from envkit.failure import EnvkitError
@@ -37,6 +37,7 @@ from envkit.view.conversation import Conversation, Conversations
 from envkit.view.files import FileReader, changed_files
 from envkit.view.guard import Guard
 from envkit.view.index import RunIndex
+from envkit.view.page import Assets
 from envkit.view.query import FACETS, Query, Selection, select, summary
 from envkit.view.tokens import TokenView, TokenViews
 
@@ -44,6 +45,10 @@ __all__ = ["create_app"]
 
 #: Trials in one page of the list, items in one page of a conversation, characters in one piece of a text.
 _TRIALS, _ITEMS, _PIECE = 500, 200, 400_000
+#: The pages that the scripts ask for, of messages (reader.js) and of tokens (tokens.js).
+_FIRST_ITEMS, _STRETCH = 50, 2048
+#: For how long after an answer the reading of records still waits, in seconds.
+_PAUSE_S = 0.25
 
 
 def create_app(runs: Mapping[str, Path], token: str) -> ASGIApp:
@@ -53,16 +58,43 @@ def create_app(runs: Mapping[str, Path], token: str) -> ASGIApp:
         runs: Run folders by key (`find_runs`).
         token: The secret first part of every address.
     """
-    return Guard(_Viewer(runs).app(token), token)
+    viewer = _Viewer(runs)
+    return Guard(viewer.counted(viewer.app(token)), token)
 
 
 class _Viewer:
     def __init__(self, runs: Mapping[str, Path]) -> None:
-        self._indexes = {key: RunIndex(folder) for key, folder in runs.items()}
+        self._asking, self._asked_s = 0, 0.0
+        self._indexes = {key: RunIndex(folder, self._busy) for key, folder in runs.items()}
         self._conversations = Conversations()
         self._tokens = TokenViews()
         self._files = FileReader()
         self._selections: dict[tuple[str, int, int, str], Selection] = {}
+        self._assets = Assets(self._known(), __version__)
+
+    def warm(self) -> None:
+        """Reads the first run, so that it is there when the page asks for it."""
+        for key, index in list(self._indexes.items())[:1]:
+            with contextlib.suppress(OSError):
+                self._select(key, index, Query())
+
+    def _busy(self) -> bool:
+        """Whether somebody waits for an answer, or had one so lately that the next question will come with it."""
+        return self._asking > 0 or time.monotonic() - self._asked_s < _PAUSE_S
+
+    def counted(self, app: ASGIApp) -> ASGIApp:
+        async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            self._asking += 1
+            try:
+                await app(scope, receive, send)
+            finally:
+                self._asking -= 1
+                self._asked_s = time.monotonic()
+
+        return counting
 
     def app(self, token: str) -> ASGIApp:
         trial = "/api/runs/{run}/trials/{trial}"
@@ -73,6 +105,7 @@ class _Viewer:
             Route("/api/runs/{run}", self.run),
             Route("/api/runs/{run}/trials", self.trials),
             Route(trial, self.trial),
+            Route(trial + "/open", self.open),
             Route(trial + "/conversation", self.conversation),
             Route(trial + "/page", self.conversation_page),
             Route(trial + "/part", self.part),
@@ -87,6 +120,7 @@ class _Viewer:
 
         @contextlib.asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            threading.Thread(target=self.warm, name="first run", daemon=True).start()
             yield
             await self._files.close()
 
@@ -95,17 +129,24 @@ class _Viewer:
 
     # -- the page -----------------------------------------------------------------------------------------------------
 
-    def page(self, request: Request) -> Response:
-        return _asset("index.html")
+    async def page(self, request: Request) -> Response:
+        headers = {"Content-Security-Policy": self._assets.policy}
+        return Response(self._assets.page, media_type="text/html", headers=headers)
 
-    def asset(self, request: Request) -> Response:
-        return _asset(request.path_params["name"])
+    async def asset(self, request: Request) -> Response:
+        found = self._assets.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, f"no asset {request.path_params['name']!r}")
+        # The same for as long as this server lives, and its address is its own.
+        return Response(found[0], media_type=found[1], headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def runs(self, request: Request) -> Response:
-        runs = [{"key": k, "name": i.folder.name, "path": str(i.folder)} for k, i in self._indexes.items()]
-        return _json({"version": __version__, "runs": runs})
+        return _json({"version": __version__, "runs": self._known()})
+
+    def _known(self) -> list[dict[str, Any]]:
+        return [{"key": k, "name": i.folder.name, "path": str(i.folder)} for k, i in self._indexes.items()]
 
     def run(self, request: Request) -> Response:
         index = self._index(request)
@@ -159,8 +200,11 @@ class _Viewer:
             sort=asked.get("sort", "finished"),
             down=asked.get("down", "1") != "0",
         )
+        return self._select(request.path_params["run"], index, query)
+
+    def _select(self, run: str, index: RunIndex, query: Query) -> tuple[Selection, int]:
         version = index.refresh()
-        wanted = (request.path_params["run"], version, index.searched if query.text else 0, repr(query))
+        wanted = (run, version, index.searched if query.text else 0, repr(query))
         found = self._selections.get(wanted)
         if found is None:
             found = select(index, query)
@@ -176,10 +220,23 @@ class _Viewer:
         number = _whole(request, "attempt", 0)
         return _json({**record.trial_detail(folder, number or None), "run": request.path_params["run"]})
 
+    def open(self, request: Request) -> Response:
+        """A trial with all that the first look at one of its parts needs, in one answer and of one attempt."""
+        folder, asked = self._trial(request), request.query_params
+        detail = record.trial_detail(folder, _whole(request, "attempt", 0) or None)
+        attempt, first = record.attempt_folder(folder, detail["attempt"]), dict[str, Any]()
+        # What can't be read is asked for again by its part, which says why.
+        with contextlib.suppress(HTTPException, EnvkitError):
+            if asked.get("tab") == "conversation" and detail["has"]["conversation"]:
+                found = self._conversation_of(attempt, asked.get("thread"))
+                first = {"conversation": _outline(found), "page": {"start": 0, "items": found.page(0, _FIRST_ITEMS)}}
+            elif asked.get("tab") == "tokens" and detail["has"]["tokens"]:
+                view, at = self._tokens_of(attempt), _whole(request, "at", 0)
+                first = {"tokens": view.about(), "stretch": view.stretch(at - at % _STRETCH, _STRETCH)}
+        return _json({**detail, "run": request.path_params["run"], "first": first})
+
     def conversation(self, request: Request) -> Response:
-        found = self._conversation(request)
-        threads = {name: len(thread.items) for name, thread in found.threads.items()}
-        return _json({"about": found.about, "outline": found.outline(), "threads": threads})
+        return _json(_outline(self._conversation(request)))
 
     def conversation_page(self, request: Request) -> Response:
         start, count = _whole(request, "start", 0), min(_ITEMS, _whole(request, "count", 50))
@@ -276,20 +333,31 @@ class _Viewer:
         return str(spec.get("task") or detail["task"]), digest if isinstance(digest, str) else None
 
     def _conversation(self, request: Request) -> Conversation:
+        return self._conversation_of(self._attempt(request), request.query_params.get("thread"))
+
+    def _conversation_of(self, attempt: Path, thread: str | None) -> Conversation:
         try:
-            return self._conversations.get(self._attempt(request), request.query_params.get("thread"))
+            return self._conversations.get(attempt, thread)
         except FileNotFoundError:
             raise HTTPException(404, "this attempt left no conversation") from None
         except ValueError as error:
             raise HTTPException(422, f"the trajectory can't be read: {error}") from None
 
     def _token_view(self, request: Request) -> TokenView:
+        return self._tokens_of(self._attempt(request))
+
+    def _tokens_of(self, attempt: Path) -> TokenView:
         try:
-            return self._tokens.get(self._attempt(request))
+            return self._tokens.get(attempt)
         except FileNotFoundError as error:
             raise HTTPException(404, str(error)) from None
         except (ValueError, KeyError, TypeError) as error:
             raise HTTPException(422, f"the trace can't be read: {error!r}") from None
+
+
+def _outline(found: Conversation) -> dict[str, Any]:
+    threads = {name: len(thread.items) for name, thread in found.threads.items()}
+    return {"about": found.about, "outline": found.outline(), "threads": threads}
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -299,15 +367,6 @@ def _json(value: Any, status: int = 200) -> Response:
     except ValueError:
         data = json_text(value)
     return Response(data.encode(), status, media_type="application/json")
-
-
-def _asset(name: str) -> Response:
-    folder = resources.files("envkit.view") / "assets"
-    known = {entry.name for entry in folder.iterdir() if entry.is_file()}
-    if name not in known:
-        raise HTTPException(404, f"no asset {name!r}")
-    kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Response((folder / name).read_bytes(), media_type=kind)
 
 
 def _whole(request: Request, name: str, default: int, *, negative: bool = False) -> int:

@@ -4,7 +4,7 @@ The first look costs one pass over `results.jsonl` (a line per trial); every lat
 file that was written anew (a resumed job does that) is read from its start. Trials whose folder is there and whose line
 is not are running, or were left behind by a job that was killed before it wrote the line. What the lines don't say
 (tokens, cost, the failure's words, criteria that failed, the answer) comes from the records, read once each by a thread
-behind the first page. Thread-safe. Used by the viewer's pages.
+behind the first page, which stands aside while anything is asked for. Thread-safe. Used by the viewer's pages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +31,22 @@ Row = dict[str, Any]
 _SEARCHED = 4000
 #: Running trials are looked for this often, in seconds.
 _LOOK_S = 1.0
+#: The longest that the reading of records waits for those who ask, in seconds, between twenty of them.
+_ASIDE_S = 0.5
 _LINE_KEYS = ("task", "sample", "policy", "harness", "status", "reward", "failure", "stop", "turns", "attempts")
 
 
 class RunIndex:
     """The list of one run's trials.
 
-    Attributes:
+    Args:
         folder: The run's.
+        busy: Whether somebody waits for an answer: records are read when nobody does.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, busy: Callable[[], bool] = lambda: False) -> None:
         self.folder = folder
+        self._busy = busy
         self._lock = threading.RLock()
         self._rows: dict[str, Row] = {}
         self._running: dict[str, Row] = {}
@@ -210,9 +214,16 @@ class RunIndex:
                 if number % 500 == 0:
                     self._version += 1
             if number % 20 == 0:
-                time.sleep(0.001)  # pages come first
+                self._stand_aside()
         with self._lock:
             self._version += 1
+
+    def _stand_aside(self) -> None:
+        """Pages come first; but however much is asked for, the records are read some day."""
+        end = time.monotonic() + _ASIDE_S
+        time.sleep(0.001)
+        while self._busy() and time.monotonic() < end:
+            time.sleep(0.02)
 
 
 def load_json(path: Path) -> dict[str, Any] | None:
@@ -271,8 +282,9 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
     verdict = record.get("verdict")
     criteria = _get(verdict, "criteria")
     failed = [c for c in criteria if _get(c, "outcome") != "passed"] if isinstance(criteria, list) else []
+    model = _get(_get(_get(spec, "policy"), "options"), "model")
     more: Row = {
-        "model": _get(_get(_get(spec, "policy"), "options"), "model"),
+        "model": None if model is None else str(model)[:200],
         "tokens": _number(_get(usage, "completion_tokens")),
         "context": _number(_get(usage, "max_context_tokens")),
         "cost": _number(_get(usage, "cost_usd")),
@@ -308,8 +320,11 @@ def _number(value: Any) -> Any:
 def _sane(row: Row) -> Row:
     """A row whose fields are of the types that sorting needs, whatever the file said."""
     for key in ("task", "policy", "harness", "status", "failure", "stop", "finished"):
-        if row.get(key) is not None and not isinstance(row[key], str):
-            row[key] = str(row[key])[:200]
+        value = row.get(key)
+        if type(value) is not str and value is not None:
+            row[key] = str(value)[:200]
     for key in ("sample", "reward", "turns", "attempts"):
-        row[key] = _number(row.get(key))
+        value = row.get(key)
+        if type(value) is not int and value is not None:
+            row[key] = _number(value)
     return row

@@ -57,6 +57,7 @@ def serve(runs: Mapping[str, Path], *, port: int = 0, opened: Callable[[str], No
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=64 << 10,
     )
+    config.load()  # what it imports is not waited for by the first who asks
     server = uvicorn.Server(config)
     opened(address)
     with contextlib.closing(listener), contextlib.suppress(KeyboardInterrupt):

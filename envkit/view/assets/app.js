@@ -1,7 +1,7 @@
 // The shell: addresses, the bar on top, the theme, keys that hold everywhere. A view is a function that fills an element
 // and returns {keys, close, update}.
 
-import { ask, fill, h, icon, failed, plain, say } from "./dom.js";
+import { fill, h, icon, failed, plain, say } from "./dom.js";
 import { trialsView } from "./trials.js";
 
 const VIEWS = {
@@ -117,5 +117,5 @@ addEventListener("keydown", (event) => {
 addEventListener("hashchange", show);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawBar);
 
-// The first run's trials are asked for at once, beside the list of runs.
-ask("runs").then((found) => { runs = found.runs; document.title = "envkit view"; show(); }, (error) => fill(main, failed(error)));
+runs = window.envkit.given.runs;
+show();

@@ -14,9 +14,10 @@ export class Reader {
     Object.assign(this, { host, source, options, cursor: -1, hits: [], hit: -1, words: "", open: new Set(), closed: new Set(), whole: new Map(), errors: false });
   }
 
-  async load() {
+  /** @param given what is there already: {conversation, page} */
+  async load(given) {
     const { base, attempt, thread } = this.source;
-    const found = await ask(`${base}/conversation`, { attempt, thread });
+    const found = given?.conversation || await ask(`${base}/conversation`, { attempt, thread });
     this.about = found.about;
     this.threads = found.threads;
     this.all = found.outline.map(([kind, head, size, turn, tokens, bad, lines], index) => ({ kind, head, size, turn, tokens, bad, lines, index }));
@@ -27,6 +28,7 @@ export class Reader {
     this.scroller = h("div.reader", { tabindex: "0", role: "feed", "aria-label": "Conversation", "aria-busy": "false" });
     this.map = h("canvas.map", { "aria-hidden": "true", title: "The whole conversation; click to go there" });
     this.host.append(this.scroller, this.map);
+    if (given?.page) this.pages.put(0, given.page.items);
     await this.pages.load(0);
     this.list = new VirtualList(this.scroller, {
       count: this.items.length,
@@ -260,12 +262,12 @@ export class Reader {
   }
 }
 
-export async function readerTab(body, { base, detail, params, go, address }) {
+export async function readerTab(body, { base, detail, params, go, given, address }) {
   if (!detail.has.conversation) { fill(body, empty("This attempt left no conversation.", detail.outcome.failure ? detail.outcome.failure.message : null)); return {}; }
   const space = h("div.readerspace"), tools = h("div.toolbar");
   fill(body, h("div.conversation", null, tools, space));
   const reader = new Reader(space, { base, attempt: detail.attempt, thread: params.get("thread") }, { link: (index) => address("conversation", { item: index, thread: params.get("thread") }) });
-  await reader.load();
+  await reader.load(given);
   const found = h("span.soft.count", { "aria-live": "polite" });
   const showHit = () => { found.textContent = reader.words ? (reader.hits.length ? `${reader.hit + 1} of ${reader.hits.length}${reader.hits.length >= 2000 ? "+" : ""}` : "nothing found") : ""; };
   const next = async (by) => { await reader.nextHit(by); showHit(); };

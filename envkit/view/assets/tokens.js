@@ -9,9 +9,9 @@ const KIND = ["shown", "trains", "masked"];
 const KIND_NAMES = ["shown to the model", "sampled, trains", "sampled, masked"];
 const VERSIONS = 6;
 
-export async function tokensTab(body, { base, detail, params }) {
+export async function tokensTab(body, { base, detail, params, given }) {
   if (!detail.has.tokens) { fill(body, empty("This attempt left no token trace.", "The token policy and training leave one; the chat, oracle and replay policies don't.")); return {}; }
-  const about = await ask(`${base}/tokens`, { attempt: detail.attempt });
+  const about = given?.tokens || await ask(`${base}/tokens`, { attempt: detail.attempt });
   let by = "kind", cursor = -1, extremes = null, nth = -1, only = null;
   const rows = [];
   const layout = () => {
@@ -24,31 +24,38 @@ export async function tokensTab(body, { base, detail, params }) {
   };
   layout();
   const scroller = h("div.tokenscroll", { tabindex: "0", role: "group", "aria-label": "Tokens; arrow keys go from one to the next" }), inspector = h("aside.inspector", { "aria-live": "polite", "aria-label": "The token chosen" });
-  const stretches = new Map();
-  const pages = new Pages(PAGE, async (start, count) => {
-    const found = await ask(`${base}/stretch`, { attempt: detail.attempt, start, count });
+  const tokensOf = (found) => {
     const special = new Set(found.special);
-    stretches.set(start, found);
-    if (stretches.size > 60) stretches.delete(stretches.keys().next().value);
     return found.ids.map((id, n) => ({
-      id, text: found.texts ? found.texts[n] : null, special: special.has(n), kind: found.kinds[n], logprob: found.logprobs[n], version: found.versions[n], gap: found.gaps ? found.gaps[n] : null, at: start + n,
+      id, text: found.texts ? found.texts[n] : null, special: special.has(n), kind: found.kinds[n], logprob: found.logprobs[n], version: found.versions[n], gap: found.gaps ? found.gaps[n] : null, at: found.start + n,
     }));
+  };
+  const pages = new Pages(PAGE, async (start, count) => {
+    return tokensOf(await ask(`${base}/stretch`, { attempt: detail.attempt, start, count }));
   }, (start, count) => {
     for (const [index] of [...list.drawn]) { const row = rows[index]; if (row.start !== undefined && row.start < start + count && row.start + row.count > start) list.refresh(index); }
     if (cursor >= start && cursor < start + count) inspect();
   });
+  if (given?.stretch) pages.put(given.stretch.start / PAGE, tokensOf(given.stretch));
 
   const levels = { logprob: (t) => (t.logprob === null ? null : Math.min(6, Math.floor(-t.logprob * 1.6 + (t.logprob < -0.02 ? 1 : 0)))), gap: (t) => (t.gap === null ? null : Math.min(6, Math.floor(Math.log2(1 + Math.abs(t.gap) * 200)))), version: (t) => (t.version < 0 ? null : t.version % VERSIONS) };
 
+  const shown = new Map(); // by text: a trace says the same words over and over
+  const textOf = (text) => {
+    let found = shown.get(text);
+    if (found === undefined) shown.set(text, found = plain(text.replaceAll("\r", "␍").replaceAll("\n", "⏎").replaceAll("\t", "⇥")) || "∅");
+    return found;
+  };
+
+  // Thousands of these are made for each window: no more is done for one than must be.
   function token(t) {
-    const element = h("span.tok", { class: `${KIND[t.kind]}${t.special ? " special" : ""}`, dataset: { at: t.at } });
-    if (by !== "kind") { const level = levels[by](t); if (level !== null) element.classList.add(by === "version" ? `v${level}` : `l${level}`); else element.classList.add("off"); }
-    if (t.at === cursor) element.classList.add("now");
+    const element = document.createElement("span");
+    let kind = `tok ${KIND[t.kind]}${t.special ? " special" : ""}${t.at === cursor ? " now" : ""}`;
+    if (by !== "kind") { const level = levels[by](t); kind += level === null ? " off" : ` ${by === "version" ? "v" : "l"}${level}`; }
+    element.className = kind;
+    element.setAttribute("data-at", t.at);
     if (t.text === null || t.text === undefined) element.append(h("span.id", null, t.id));
-    else {
-      let shown = plain(t.text.replaceAll("\r", "␍").replaceAll("\n", "⏎").replaceAll("\t", "⇥"));
-      element.append(shown || "∅");
-    }
+    else element.textContent = textOf(t.text);
     return element;
   }
 

@@ -23,7 +23,9 @@ export async function trialView(host, place, { go }) {
     return `#/runs/${enc(run)}/trials/${enc(id)}/${name}${String(query) ? `?${query}` : ""}`;
   };
 
-  detail = await ask(base, { attempt: params.get("attempt") });
+  // What the first look needs comes in one answer; later looks ask for their own.
+  let { first, ...found } = await ask(`${base}/open`, { attempt: params.get("attempt"), thread: params.get("thread"), tab, at: /^\d{1,15}$/.test(params.get("at") || "") ? params.get("at") : null });
+  detail = found;
   document.title = `${detail.task} · envkit view`;
   const top = h("section.trialhead", { "aria-label": "The trial" });
   const panel = h("div.panel", { id: "panel", role: "tabpanel", tabindex: "-1" });
@@ -68,13 +70,14 @@ export async function trialView(host, place, { go }) {
     if (made && made.close) made.close();
     made = null;
     panel.setAttribute("aria-labelledby", `tab-${tab}`);
-    const mine = tab;
+    const mine = tab, given = first;
+    first = null;
     const body = h("div.tabbody");
     fill(panel, body);
     try {
       const load = await TABS[tab]();
       if (closed || mine !== tab) return;
-      const now = await load(body, { base, detail, params, go, address: (name, more) => address(trial, name, more) });
+      const now = await load(body, { base, detail, params, go, given, address: (name, more) => address(trial, name, more) });
       if (closed || mine !== tab) { if (now && now.close) now.close(); return; }
       made = now;
       view.keys = [...(made && made.keys ? made.keys : []), ...own];

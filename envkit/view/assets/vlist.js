@@ -1,7 +1,7 @@
 // A list of which only the rows in sight exist. Rows may have any height: an estimate counts until a row was drawn, and
 // what is in sight stays where it is when heights above it turn out to be others.
 
-const OVERSCAN = 400; // pixels drawn beyond the edges
+const OVERSCAN = 400; // pixels drawn beyond the edges, but not at first
 
 export class VirtualList {
   /**
@@ -18,6 +18,7 @@ export class VirtualList {
     scroller.append(this.inner);
     this.drawn = new Map();
     this.count = 0;
+    this.overscan = 0;
     this.onscroll = () => this.soon();
     scroller.addEventListener("scroll", this.onscroll, { passive: true });
     this.sizes = new ResizeObserver((entries) => {
@@ -89,7 +90,7 @@ export class VirtualList {
     this.layout();
     if (!this.count) { this.clear(); return; }
     const top = this.scroller.scrollTop - this.inner.offsetTop, height = this.scroller.clientHeight || 800;
-    const first = this.at(Math.max(0, top - OVERSCAN)), last = this.at(top + height + OVERSCAN);
+    const first = this.at(Math.max(0, top - this.overscan)), last = this.at(top + height + this.overscan);
     for (const [index, element] of this.drawn) {
       if (index < first || index > last) {
         if (element.contains(document.activeElement)) continue; // who is in it by keyboard stays there
@@ -112,6 +113,10 @@ export class VirtualList {
       element.style.transform = `translateY(${this.tops[index]}px)`;
     }
     if (!this.options.fixed) this.measure();
+    if (!this.overscan) {
+      // What is in sight is painted before what may come into sight is made.
+      requestAnimationFrame(() => setTimeout(() => { this.overscan = OVERSCAN; this.soon(); }));
+    }
   }
 
   measure() {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,21 @@ def test_every_answer_forbids_what_is_not_ours(client: TestClient) -> None:
         assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_runs_what_is_its_own_alone_whatever_a_run_is_called(tmp_path: Path) -> None:
+    evil = tmp_path / "<script>alert(1)<" / "{{START}}<!--<script>"
+    (evil / "trials").mkdir(parents=True)
+    client = TestClient(create_app({"run": evil}, TOKEN), base_url=f"http://127.0.0.1:8000/{TOKEN}/")
+    answer = client.get("")
+    assert answer.text.count("<script") == 3, "the data, the one that begins, the application"
+    given = answer.text.split('id="given">')[1].split("</script>")[0]
+    assert json.loads(given)["runs"][0]["path"] == str(evil)
+    policy = answer.headers["content-security-policy"]
+    for kind in ("script", "style"):
+        text = answer.text.split(f"<{kind}>")[1].split(f"</{kind}>")[0]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'self' 'sha256-{digest}'" in policy
 
 
 @pytest.mark.parametrize(
