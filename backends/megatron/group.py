@@ -27,8 +27,8 @@ from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind,
 
 __all__ = ["Group", "GroupLost"]
 
-#: After a first sign of trouble: how long the others are given to show theirs. Peers of a dead rank often speak first.
-_SETTLE_S = 3.0
+#: After a first error: how long others that have also answered are given to be found dead.
+_SETTLE_S = 1.0
 _USER = (FailureKind.TASK_INVALID, FailureKind.CAPABILITY)
 
 
@@ -109,7 +109,8 @@ class Group:
                 break
         else:
             return [future.result().value for future in futures]
-        concurrent.futures.wait(pending, min(_SETTLE_S, deadline.remaining_s))
+        # Others are given time to show their trouble: the peers of a dead rank often speak first.
+        concurrent.futures.wait(pending, min(self._launcher.settle_s, deadline.remaining_s))
         self._raise(futures, what)
         raise AssertionError("unreachable")
 
@@ -120,7 +121,7 @@ class Group:
             first = failures[0]
             kind = UserError if first.kind in _USER else EnvkitError
             raise kind(first.message, kind=first.kind, boundary=first.boundary)
-        time.sleep(0.0 if any(_death(future) for future in futures) else _SETTLE_S / 3)
+        time.sleep(0.0 if any(_death(future) for future in futures) else _SETTLE_S)
         deaths = [error for future in futures if (error := _death(future)) is not None]
         if deaths:
             first_death = min(deaths, key=lambda error: error.when_s)

@@ -91,7 +91,13 @@ class Rank(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts ranks. `close` frees what it holds beyond them."""
+    """Starts ranks. `close` frees what it holds beyond them.
+
+    Attributes:
+        settle_s: How long after a rank's peers have seen that it is gone it may take until that is known here.
+    """
+
+    settle_s: float
 
     def start(self, world: int, *, timeout_s: float) -> Sequence[Rank]:
         """Starts ranks 0 to world - 1; they may still be importing when it returns."""
@@ -112,6 +118,8 @@ class ProcessLauncher:
         logs: A folder for their output; a temporary one, removed by `close`, if None.
         command: Serves a pipe, whose number comes behind it, as `process` does.
     """
+
+    settle_s = 3.0
 
     def __init__(
         self, *, threads: int | None = None, logs: Path | None = None, command: Sequence[str] = _COMMAND

@@ -39,6 +39,9 @@ class RayLauncher:
         UserError: Ray is not installed, or there is no cluster at the address.
     """
 
+    #: Ray finds out about a lost node by health checks that fail for half a minute.
+    settle_s = 45.0
+
     def __init__(self, config: RayRanks, *, threads: int | None = None, logs: Path | None = None) -> None:
         self._connection = connect(config.address)
         self._ray, self._config, self._threads = self._connection.ray, config, threads

@@ -86,6 +86,8 @@ class Pool:
     """Rank processes that stay: importing megatron-core takes longer than all that the tests compute. A `Launcher`,
     whose ranks leave when they are ended, and are there for the next who starts some."""
 
+    settle_s = 3.0
+
     def __init__(self, root: Path) -> None:
         from envkit.backends.megatron.launch import ProcessLauncher
 

@@ -82,3 +82,24 @@ def test_a_model_that_nothing_builds_is_refused_by_the_dry_run(tmp_path: Path) -
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"]}))
     with pytest.raises(UserError, match=r"is a MambaForCausalLM; the Megatron trainer knows Qwen3ForCausalLM"):
         WITH_TORCH.derive(make_plan({**table(tmp_path), "backend": "megatron-torch"}))  # type: ignore[arg-type]
+
+
+def test_the_examples_are_plans_and_a_run_has_one_cluster(model: Path) -> None:
+    from envkit.backends.ray.trials import ClusterTrials
+    from envkit.backends.run.plan import read_plan
+
+    examples = Path(__file__).parents[3] / "examples"
+    one: Any = read_plan(examples / "megatron-vllm.toml", [f"trainer.model={model}"])
+    assert WITH_VLLM.derive(one)["data-parallel ranks"] == 2
+    assert one.executor() == "process"
+    assert one.placed_trainer.ray is None
+    many: Any = read_plan(examples / "megatron-vllm-cluster.toml", ["ray.address=10.0.0.1:6379"])
+    assert many.placed_trainer.ray.address == "10.0.0.1:6379"
+    assert many.placed_trainer.ray.gpus == 1
+    assert isinstance(many.executor(), ClusterTrials)
+    with pytest.raises(UserError, match="a run has one cluster"):
+        make_plan(
+            {**table(model, ray={"address": "here:1"}), "backend": "megatron-torch", "ray": {"address": "there:1"}}
+        )
+    with pytest.raises(UserError, match="did you mean 'address'"):
+        make_plan({**table(model), "backend": "megatron-torch", "ray": {"adress": "there:1"}})
