@@ -114,7 +114,7 @@ def _fields(owner: griffe.Class) -> Iterator[str]:
     for member in owner.members.values():
         if not isinstance(member, griffe.Attribute) or member.name.startswith("_") or member.name == "model_config":
             continue
-        if member.name in told or "instance-attribute" in member.labels and "class-attribute" not in member.labels:
+        if member.name in told or ("instance-attribute" in member.labels and "class-attribute" not in member.labels):
             continue
         kind = str(member.annotation) if member.annotation is not None else ""
         value = str(member.value) if member.value is not None else ""
