@@ -42,6 +42,11 @@ _FREE = (
     "engines",
     "guards",
     "policy.request_timeout_s",
+    "ray",
+    # Of a trainer, how and where it computes, never what: checkpoints are read in any layout.
+    *(f"trainer.{key}" for key in ("ray", "world", "layout", "threads", "recompute", "gradient_checkpointing")),
+    *(f"trainer.{key}" for key in ("optimizer_offload", "logprob_chunk", "share_prefixes", "hf_checkpoints")),
+    *(f"trainer.{key}" for key in ("bucket_mb", "fingerprints", "restarts", "start_timeout_s", "collective_timeout_s")),
 )
 
 

@@ -84,6 +84,18 @@ def test_a_model_that_nothing_builds_is_refused_by_the_dry_run(tmp_path: Path) -
         WITH_TORCH.derive(make_plan({**table(tmp_path), "backend": "megatron-torch"}))  # type: ignore[arg-type]
 
 
+def test_a_run_goes_on_in_another_layout_and_on_another_cluster(model: Path, tmp_path: Path) -> None:
+    from envkit.backends.run.folder import claim
+
+    def plan(**trainer: Any) -> Any:
+        return make_plan({**table(model, **trainer), "backend": "megatron-torch"})
+
+    assert not claim(tmp_path, plan(world=2, layout={"tensor": 2}))
+    assert claim(tmp_path, plan(world=2, layout={"pipeline": 2}, ray={"address": "here:1"}, restarts=9))
+    with pytest.raises(UserError, match=r"another plan: trainer\.optimizer\.lr: there 0\.001, here 0\.002"):
+        claim(tmp_path, plan(optimizer={"lr": 2e-3}))
+
+
 def test_the_examples_are_plans_and_a_run_has_one_cluster(model: Path) -> None:
     from envkit.backends.ray.trials import ClusterTrials
     from envkit.backends.run.plan import read_plan
