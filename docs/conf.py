@@ -20,6 +20,9 @@ myst_heading_anchors = 4
 # The generated tables of plan.md begin at the third level.
 suppress_warnings = ["myst.header"]
 
+# Commands and quotes stay as they are typed.
+smartquotes = False
+
 html_theme = "furo"
 html_title = "envkit"
 html_copy_source = False

@@ -110,20 +110,24 @@ def _fields(owner: griffe.Class) -> Iterator[str]:
         if section.kind.value == "attributes"
         for field in section.value
     }
+    # What `__init__` alone sets is its own business; fields of a dataclass or a model have no `__init__` here.
+    set_up = "__init__" in owner.members
     rows = []
     for member in owner.members.values():
         if not isinstance(member, griffe.Attribute) or member.name.startswith("_") or member.name == "model_config":
             continue
-        if member.name in told or ("instance-attribute" in member.labels and "class-attribute" not in member.labels):
+        declared = "class-attribute" in member.labels or "property" in member.labels or not set_up
+        if member.name in told or not declared:
             continue
         kind = str(member.annotation) if member.annotation is not None else ""
         value = str(member.value) if member.value is not None else ""
-        text = " ".join(member.docstring.value.split()) if member.docstring else ""
-        rows.append(
-            f"| `{member.name}` | {_cell(kind)} | {_cell(value)} | {_escaped(text).replace('|', chr(92) + '|')} |"
-        )
+        text = _escaped(" ".join(member.docstring.value.split()) if member.docstring else "").replace("|", "\\|")
+        rows.append((f"`{member.name}`", _cell(kind), _cell(value), text))
+    kept = [column for column in range(4) if any(row[column] for row in rows)]
     if rows:
-        yield "\n".join(["| field | type | value | |", "|---|---|---|---|", *rows])
+        heads = ("name", "type", "value", "")
+        lines = [[heads[column] for column in kept], ["---"] * len(kept), *([row[c] for c in kept] for row in rows)]
+        yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(text: str) -> str:
