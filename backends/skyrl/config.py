@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from envkit.backends.run.plan import Plan
 from envkit.backends.torch.config import LoraConfig, OptimizerConfig
+from envkit.trial.rollouts import TrialSettings
 
 __all__ = ["SkyrlEnginesConfig", "SkyrlPlan", "SkyrlTable", "SkyrlTrainerConfig"]
 
@@ -95,6 +96,10 @@ class SkyrlPlan(Plan):
     def checkpoints(self) -> str:
         """Where SkyRL's checkpoints go, below the run's folder where the plan names no place."""
         return self.storage or "checkpoints"
+
+    def trial_settings(self) -> TrialSettings:
+        """SkyRL's servers don't say which weights sampled a token: it is those that a trial began with."""
+        return super().trial_settings().model_copy(update={"labelled": False})
 
     @model_validator(mode="after")
     def _possible(self) -> SkyrlPlan:

@@ -51,8 +51,10 @@ def experiment_class(
     tasks: Sequence[str],
     evaluated: Sequence[str],
     loop: asyncio.AbstractEventLoop | None,
+    *,
+    examples: int = 0,
 ) -> type[Any]:
-    """SkyRL's experiment over our trials; `loop` is theirs."""
+    """SkyRL's experiment over our trials; `loop` is theirs, `examples` the fewest of an epoch."""
     _importable()
     from skyrl.train.entrypoints.main_base import BasePPOExp
     from skyrl.train.fully_async_trainer import FullyAsyncRayPPOTrainer
@@ -61,7 +63,7 @@ def experiment_class(
 
     class EnvkitExperiment(BasePPOExp):  # type: ignore[misc]
         def get_train_dataset(self) -> Any:
-            return TaskDataset(tasks, at_least=plan.loop.groups_per_step)
+            return TaskDataset(tasks, at_least=max(examples, plan.loop.groups_per_step))
 
         def get_eval_dataset(self) -> Any:
             return TaskDataset(evaluated) if evaluated else None
@@ -79,8 +81,13 @@ def experiment_class(
     return EnvkitExperiment
 
 
-async def train(plan: SkyrlPlan, trials: Trials, folder: Path, tasks: Sequence[str], evaluated: Sequence[str]) -> Run:
-    """Trains until SkyRL is done. Cancelled, it ends SkyRL's training task and waits for the thread within bounds."""
+async def train(
+    plan: SkyrlPlan, trials: Trials, folder: Path, tasks: Sequence[str], evaluated: Sequence[str], *, examples: int = 0
+) -> Run:
+    """Trains until SkyRL is done; an epoch has `examples` groups at least, however few tasks there are.
+
+    Cancelled, it ends SkyRL's training task and waits for the thread within bounds.
+    """
     config = build_config(plan, folder, tasks, evaluated)
     loop = asyncio.get_running_loop()
     runner = GroupRunner(trials, plan.loop.deadline, plan.loop.retry, max_running=plan.loop.admission.max_running)
@@ -89,7 +96,9 @@ async def train(plan: SkyrlPlan, trials: Trials, folder: Path, tasks: Sequence[s
 
         await asyncio.to_thread(initialize_ray, config)
     ended = asyncio.Event()
-    thread = _Thread(experiment_class(plan, runner, tasks, evaluated, loop), config, lambda: _tell(loop, ended))
+    thread = _Thread(
+        experiment_class(plan, runner, tasks, evaluated, loop, examples=examples), config, lambda: _tell(loop, ended)
+    )
     try:
         thread.start()
         await ended.wait()

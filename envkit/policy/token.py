@@ -50,6 +50,7 @@ class TokenOptions(BaseModel):
         max_in_flight: Requests at one engine at a time, from this process.
         request_timeout_s: Longest wait for one answer of the engine; None leaves it to the trial's deadline.
         api_key_env: Environment variable with the engine's key, if it wants one.
+        version: Of the weights of an engine that does not say which sampled (SkyRL's do not).
         samples: Also write what a finished trace exports for training, as `samples.safetensors` beside it.
     """
 
@@ -68,6 +69,7 @@ class TokenOptions(BaseModel):
     max_in_flight: int = Field(default=256, ge=1)
     request_timeout_s: float | None = Field(default=None, gt=0)
     api_key_env: str | None = None
+    version: int = Field(default=0, ge=0)
     samples: bool = False
 
 
@@ -142,6 +144,7 @@ class TokenPolicy:
                 api_key=self._key,
                 max_in_flight=o.max_in_flight,
                 request_timeout_s=o.request_timeout_s,
+                initial_version=o.version,
             )
         if self._renderer is None:
             self._renderer = shared_renderer(o.tokenizer, o.renderer, o.renderer_options)

@@ -88,6 +88,8 @@ class TrialSettings(_Strict):
     """Longest wait for one answer of an engine; None leaves it to the attempt's budget."""
     api_key_env: str | None = None
     """Environment variable with the engines' key, if they want one."""
+    labelled: bool = True
+    """Engines say which weights sampled a token. Off: it is the version that the rollout was asked for with."""
 
     @model_validator(mode="after")
     def _fits(self) -> TrialSettings:
@@ -98,9 +100,11 @@ class TrialSettings(_Strict):
             )
         return self
 
-    def policy(self, engine_urls: Sequence[str]) -> Plugin:
-        """The token policy over these engines."""
+    def policy(self, engine_urls: Sequence[str], version: int = 0) -> Plugin:
+        """The token policy over these engines, whose newest weights have this version."""
         options = {name: getattr(self, name) for name in TokenOptions.model_fields if name in type(self).model_fields}
+        if not self.labelled:
+            options["version"] = version
         return Plugin(name="token", options={**options, "engine": list(engine_urls), "samples": True})
 
     def spec(self, request: RolloutRequest) -> TrialSpec:
@@ -109,7 +113,7 @@ class TrialSettings(_Strict):
             task=request.task,
             harness=self.harness,
             sandbox=self.sandbox,
-            policy=self.policy(request.engine_urls),
+            policy=self.policy(request.engine_urls, request.version),
             limits=self.limits,
             sample=request.attempt,
             seed=request.seed,
