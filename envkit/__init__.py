@@ -61,6 +61,7 @@ _WHERE = {
     "Verdict": "verifier",
     "Verifier": "verifier",
     "list_tasks": "registry",
+    "load_environment": "interop.verifiers_env",
     "load_task": "registry",
     "make": "gym",
     "make_async": "making",
