@@ -1,15 +1,17 @@
-"""`envkit eval`: policies on tasks, many trials, a table with intervals. Resumes a folder that holds the same plan."""
+"""`envkit eval`: policies on tasks, many trials, a table with intervals, a page. Resumes what holds the same plan."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from envkit import registry
 from envkit.cli import jobs, options, scores
 from envkit.failure import UserError
 from envkit.report.evaluation import against_best, evaluate
 from envkit.report.task_facts import write_facts
+from envkit.trial.job import JobResult
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_trial_options(parser)
     jobs.add_job_options(parser)
+    jobs.add_budget_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,8 +47,10 @@ def run(args: argparse.Namespace) -> int:
     facts = write_facts(outcome.folder, ids)
     rows = evaluate(outcome.results, facts)
     differences = against_best(outcome.results, facts)
+    page = _write_page(outcome)
     if args.json:
         report = jobs.report(outcome)
+        report["report"] = None if page is None else str(page)
         report["evaluation"] = [row.model_dump(mode="json") for row in rows]
         report["against_best"] = [None if found is None else found.model_dump(mode="json") for found in differences]
         options.dump(report)
@@ -54,13 +59,39 @@ def run(args: argparse.Namespace) -> int:
         for line in jobs.why_excluded(outcome.results):
             print(line)
         print(f"\nresults: {outcome.folder}")
+        if page is not None:
+            print(f"report: {page}")
+        if outcome.spent.text():
+            print(f"spent, with every attempt that was made again: {outcome.spent.text()}")
         for damage in outcome.damaged:
             print(f"damaged file, treated as not there: {damage}", file=sys.stderr)
         if outcome.failure is not None:
             print(f"stopped: {outcome.failure.message}", file=sys.stderr)
+        if outcome.over_budget is not None:
+            print(f"nothing new was started: {outcome.over_budget}", file=sys.stderr)
         if outcome.missing:
+            more = (
+                "the same command with more of it and" if outcome.over_budget is not None else "the same command with"
+            )
             print(
-                f"{len(outcome.missing)} trials have not run; the same command with --out {outcome.folder} resumes",
+                f"incomplete: {len(outcome.missing)} of {len(specs)} trials have not run, and the table is without "
+                f"them; {more} --out {outcome.folder} resumes",
                 file=sys.stderr,
             )
     return outcome.exit_code
+
+
+def _write_page(outcome: JobResult) -> Path | None:
+    """The HTML report beside the results; None, and why, where it can't be written: the trials were dear, the page can
+    be made again."""
+    from envkit.report.run_page import write_run_report
+
+    try:
+        return write_run_report(outcome.folder, results=outcome.results)
+    except Exception as error:  # noqa: BLE001 - a capture point: no fault of the page costs the evaluation
+        print(
+            f"the HTML report was not written ({type(error).__name__}: {error}); "
+            f"`envkit report {outcome.folder}` tries again",
+            file=sys.stderr,
+        )
+        return None

@@ -7,6 +7,7 @@ import asyncio
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from envkit import plugins
 from envkit.cli import options
 from envkit.failure import UserError
 from envkit.report.summary import summarise
+from envkit.trial.budget import Budget
 from envkit.trial.job import Job, JobResult
 from envkit.trial.result import Plugin, TrialResult, TrialSpec
 
-__all__ = ["add_job_options", "check_plugins", "report", "run_job", "why_excluded"]
+__all__ = ["add_budget_options", "add_job_options", "check_plugins", "report", "run_job", "why_excluded"]
 
 
 def add_job_options(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,32 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--starts-per-s", type=float, default=None, help="start at most this many trials per second")
 
 
+def add_budget_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-cost",
+        type=float,
+        metavar="USD",
+        help="start nothing more when all attempts have cost so much; what runs is finished, the rest can be resumed",
+    )
+    parser.add_argument(
+        "--max-total-tokens",
+        type=int,
+        metavar="N",
+        help="the same for the tokens of all attempts, of prompts and sampled",
+    )
+
+
+def _budget(args: argparse.Namespace) -> Budget:
+    limits = {
+        "--max-cost": getattr(args, "max_cost", None),
+        "--max-total-tokens": getattr(args, "max_total_tokens", None),
+    }
+    for option, value in limits.items():
+        if value is not None and not 0 < value < math.inf:
+            raise UserError(f"{option} must be a number above 0, found {value:g}")
+    return Budget(*limits.values())
+
+
 def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) -> JobResult:
     """Runs the plan to its end. Ctrl-C ends it cleanly and the result says so."""
     executor = options.plugin(args.executor, "--executor")
@@ -55,6 +83,7 @@ def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) 
         raise UserError(f"--concurrency must be at least 1, found {concurrency}")
     if args.starts_per_s is not None and not 0 < args.starts_per_s < math.inf:
         raise UserError(f"--starts-per-s must be a number above 0, found {args.starts_per_s:g}")
+    budget = _budget(args)
     check_plugins(specs)
     job = Job(
         specs,
@@ -64,6 +93,7 @@ def run_job(specs: Sequence[TrialSpec], folder: Path, args: argparse.Namespace) 
         executor=plugins.construct("executors", executor.name, executor.options),
         engines=args.engine,
         progress=not args.json,
+        budget=budget,
     )
     return asyncio.run(job.run())
 
@@ -109,6 +139,8 @@ def report(outcome: JobResult) -> dict[str, Any]:
         "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
         "missing": list(outcome.missing),
         "damaged": [str(damage) for damage in outcome.damaged],
+        "spent": asdict(outcome.spent),
+        "over_budget": outcome.over_budget,
         "summary": [row.model_dump(mode="json") for row in summarise(outcome.results)],
         "trials": [result.line() for result in outcome.results],
     }

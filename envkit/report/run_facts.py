@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -147,11 +148,12 @@ class RunFacts:
                 tally.message = tally.message or (criterion.message or criterion.actual or "")[:_TEXT]
 
 
-def read_run(folder: Path) -> RunFacts:
-    """Reads a run's finished trials. Raises `UserError` where the folder holds no run, or a newer envkit's."""
+def read_run(folder: Path, results: Iterable[TrialResult] | None = None) -> RunFacts:
+    """Reads a run's finished trials, or takes those that the caller has read already. Raises `UserError` where the
+    folder holds no run, or a newer envkit's."""
     stored = StoredRun(folder)
     run = RunFacts(folder, planned=stored.planned)
-    for result in stored.results():
+    for result in stored.results() if results is None else results:
         run.add(result)
     run.damaged = stored.damaged
     return run

@@ -24,6 +24,7 @@ from envkit.report.evaluation import Difference, EvalRow, Measure, against_best,
 from envkit.report.run_facts import Row, RunFacts, read_run
 from envkit.report.task_facts import read_facts
 from envkit.report.triage import Triage, triage
+from envkit.trial.result import TrialResult
 from envkit.trial.store import write_atomic
 
 __all__ = ["render_run", "write_run_report"]
@@ -32,11 +33,14 @@ __all__ = ["render_run", "write_run_report"]
 _TASKS, _CRITERIA, _DOTS = 400, 25, 12
 
 
-def write_run_report(folder: Path, to: Path | None = None, *, causes: bool = False) -> Path:
+def write_run_report(
+    folder: Path, to: Path | None = None, *, causes: bool = False, results: Iterable[TrialResult] | None = None
+) -> Path:
     """Writes the report, whole or not at all, to `report.html` in the run's folder or to `to`.
 
     Args:
         causes: Also group the trials with little reward by likely cause (`envkit triage`): reads conversations.
+        results: The run's finished trials, where the caller has them; else they are read.
 
     Raises:
         UserError: The folder holds no run.
@@ -44,13 +48,13 @@ def write_run_report(folder: Path, to: Path | None = None, *, causes: bool = Fal
         OSError: `to` can't be written.
     """
     path = folder / "report.html" if to is None else to
-    write_atomic(path, render_run(folder, causes=causes), durable=False)
+    write_atomic(path, render_run(folder, causes=causes, results=results), durable=False)
     return path
 
 
-def render_run(folder: Path, *, causes: bool = False) -> str:
+def render_run(folder: Path, *, causes: bool = False, results: Iterable[TrialResult] | None = None) -> str:
     """The report as one HTML document. Raises `UserError` where the folder holds no run."""
-    run = read_run(folder)
+    run = read_run(folder, results)
     facts = read_facts(folder, run.tasks)
     rows = evaluate(run.light, facts)
     differences = against_best(run.light, facts)

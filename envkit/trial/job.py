@@ -25,6 +25,7 @@ from envkit import __version__, plugins
 from envkit.failure import RETRIES, Boundary, EnvkitError, Failure, FailureKind
 from envkit.trial import gc, secrets
 from envkit.trial.admission import Admission, AdmissionLimits, Observed
+from envkit.trial.budget import Budget, Spent
 from envkit.trial.client import ChildExit
 from envkit.trial.engine_watch import EngineWatch
 from envkit.trial.executor import Executor, Plan
@@ -55,6 +56,8 @@ class JobResult:
         interrupted: Somebody asked to stop.
         failure: What stopped the job itself (the disk is full).
         damaged: Files that could not be read and were treated as not there.
+        spent: By all attempts, earlier runs of this folder included.
+        over_budget: Why nothing more was started, where the budget was the reason.
     """
 
     folder: Path
@@ -64,6 +67,8 @@ class JobResult:
     interrupted: bool = False
     failure: Failure | None = None
     damaged: tuple[Damage, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+    over_budget: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -100,6 +105,7 @@ class Job:
         engines: Addresses of the engines that trials sample from; while they have enough to do, nothing new starts.
         kill_grace_s: What is alive this long after its budget is killed.
         progress: True for a bar on stderr, False for nothing, or a display of one's own.
+        budget: When what all attempts have used reaches it, nothing new starts; what runs is finished.
     """
 
     def __init__(
@@ -116,6 +122,7 @@ class Job:
         engines: Sequence[str] = (),
         kill_grace_s: float = KILL_GRACE_S,
         progress: bool | Display = False,
+        budget: Budget | None = None,
     ) -> None:
         self.specs = tuple(specs)
         self.folder = Path(folder).absolute()
@@ -137,6 +144,8 @@ class Job:
         self._engines = EngineWatch(engines)
         self._started = False
         self._tally = Tally(total=len(self.specs))
+        self._budget, self._spent = budget or Budget(), Spent()
+        self._over_budget: str | None = None
 
     async def run(self) -> JobResult:
         """Runs what has no verdict yet and returns everything.
@@ -154,8 +163,15 @@ class Job:
             for result in kept:
                 self._results[result.trial_id] = result
                 self._tally.finished(result, resumed=True)
+                earlier = self._store.attempts(result.trial_id) if len(result.attempts) > 1 else [result]
+                for one in earlier:
+                    self._spent.add(one.usage)
             self._store.rewrite_lines(kept)
-            if to_run:
+            for spec in to_run:
+                self._trials[spec.trial_id] = _Running(spec, self._store.attempts(spec.trial_id))
+                for one in self._trials[spec.trial_id].attempts:
+                    self._spent.add(one.usage)
+            if to_run and not self._is_over_budget():
                 async with self._engines:
                     await self._run(to_run, lock.descriptor)
             else:  # what killed the run may have done so after its last verdict, and starting is what sweeps
@@ -183,7 +199,6 @@ class Job:
         plan = Plan(self.specs, self.folder, (lock_descriptor,), concurrency, self._wake.set)
         self._started = True
         for spec in to_run:
-            self._trials[spec.trial_id] = _Running(spec, self._store.attempts(spec.trial_id))
             admission.add(spec.trial_id, spec.task, group=spec.group)
         tasks: set[asyncio.Task[None]] = set()
         self._display.start(self._tally)
@@ -196,6 +211,10 @@ class Job:
                         admission.withdraw_waiting()
                         await self._end_running(tasks)
                         break
+                    if self._is_over_budget():
+                        admission.withdraw_waiting()  # retries too: they would cost as well
+                        if not admission.running:
+                            break
                     observed = self._observe()
                     if observed is None:
                         continue
@@ -220,6 +239,13 @@ class Job:
             await self._executor.close()
         if self._crash is not None:
             raise self._crash
+
+    def _is_over_budget(self) -> bool:
+        if self._over_budget is None:
+            self._over_budget = self._spent.stop(self._budget)
+            if self._over_budget is not None:
+                self._display.say(f"nothing new is started: {self._over_budget}")
+        return self._over_budget is not None
 
     def _observe(self) -> Observed | None:
         """What admission has to know; None where the executor gave up, which stops the job."""
@@ -293,6 +319,7 @@ class Job:
         try:
             record = await self._one(trial, lambda: self._ready(key, admission))
             trial.attempts.append(record)
+            self._spent.add(record.usage)
             pause_s = None if self._stopping else self._retry_pause_s(trial, record)
             if pause_s is None:
                 self._finish(trial, record)
@@ -417,4 +444,6 @@ class Job:
             interrupted=self._interrupts > 0,
             failure=self._failure,
             damaged=tuple(self._store.damaged),
+            spent=self._spent,
+            over_budget=self._over_budget,
         )

@@ -58,6 +58,8 @@ def task(tmp_path: Path) -> Path:
         (("eval", "office/*", "--policy", "noop", "-n", "0"), "at least 1"),
         (("eval", "office/*", "--policy", "noop", "--timeout-s", "-3"), "timeout_s"),
         (("eval", "office/*", "--policy", "noop", "--starts-per-s", "0"), "above 0"),
+        (("eval", "office/*", "--policy", "noop", "--max-cost", "nan"), "--max-cost must be a number above 0"),
+        (("eval", "office/*", "--policy", "noop", "--max-total-tokens", "0"), "--max-total-tokens must be"),
         (("eval", "office/*", "--policy", "noop", "--starts-per-s", "nan"), "above 0"),
         (("eval", "office/*", "--policy", "oracl"), "did you mean 'oracle'"),
         (("eval", "office/*", "--policy", "oracle:ply=solve"), "ply"),
@@ -123,14 +125,24 @@ def test_run_shows_the_transcript_and_leaves_plain_files(
     assert json.loads(result.read_text())["reward"] == 1.0
 
 
-def test_eval_prints_one_json_value_and_resumes(capsys: pytest.CaptureFixture[str], task: Path, tmp_path: Path) -> None:
+def test_eval_prints_one_json_value_writes_its_page_and_resumes(
+    capsys: pytest.CaptureFixture[str], task: Path, tmp_path: Path
+) -> None:
     arguments = ("eval", str(task), "--policy", "oracle", "--policy", "noop", "--out", str(tmp_path / "run"))
     code, report = call_json(capsys, *arguments)
     assert code == 0
     means = {row["policy"]: row["mean"] for row in report["summary"]}
     assert means == {"oracle": 1.0, "noop": 0.0}
-    again_code, again = call_json(capsys, *arguments)
+    page = tmp_path / "run" / "report.html"
+    assert report["report"] == str(page)
+    assert "oracle" in page.read_text()
+    page.unlink()
+    (page / "in the way").mkdir(parents=True)  # a page that can't be written costs no result
+    again_code, out, err = call(capsys, *arguments, "--json")
+    again = json.loads(out)
     assert again_code == 0
+    assert again["report"] is None
+    assert "the HTML report was not written (" in err
     assert again["trials"] == report["trials"]
 
 
