@@ -7,7 +7,6 @@ import json
 import math
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -55,22 +54,21 @@ def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
     assert not [one for one in told if one["kind"] == "fault"]
     steps = {one["step"]: one["metrics"] for one in told if one["kind"] == "step"}
     assert sorted(steps) == list(range(1, STEPS + 1))
-    groups: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for group in lines(out / "groups.jsonl"):
-        groups[group["step"]].append(group)
-    for step, metrics in steps.items():
-        # Every token that an engine sampled for a step's rollouts is trained, once.
-        assert [len(group["rewards"]) for group in groups[step]] == [4] * 8
-        sampled = sum(sum(group["tokens"]) for group in groups[step])
-        assert metrics["loop/sampled_tokens"] == metrics["train/trained_tokens"] == sampled > 0
-        # Tokens of the weights before the update: what engine and trainer compute is the same in float32.
-        assert metrics["train/gap_tokens"] > 0
-        assert metrics["train/logprob_gap"] < 1e-3
+    # Every token that an engine sampled is trained, once.
+    groups = lines(out / "groups.jsonl")
+    assert [len(group["rewards"]) for group in groups] == [4] * 8 * STEPS
+    assert not [failure for group in groups for failure in group["failures"] if failure]
+    sampled = sum(sum(group["tokens"]) for group in groups)
+    assert sum(metrics["loop/sampled_tokens"] for metrics in steps.values()) == sampled > 0
+    assert sum(metrics["train/trained_tokens"] for metrics in steps.values()) == sampled
+    # Of the weights before the update: what engine and trainer compute is the same in float32.
+    assert sum(metrics["train/gap_tokens"] for metrics in steps.values()) > 0
+    assert max(metrics.get("train/logprob_gap", 0.0) for metrics in steps.values()) < 1e-3
     # Weights came while trials were on their way, which went on under the new ones.
     assert max(metrics["loop/rollout_versions_max"] for metrics in steps.values()) == 2
     assert sum(metrics["train/stale_gap_tokens"] for metrics in steps.values()) > 0
 
-    first, last = ([r for group in groups[step] for r in group["rewards"]] for step in (1, STEPS))
+    first, last = ([r for group in some for r in group["rewards"]] for some in (groups[:8], groups[-8:]))
     means = [math.fsum(rewards) / len(rewards) for rewards in (first, last)]
     errors = [math.fsum((r - m) ** 2 for r in rs) / len(rs) ** 2 for rs, m in zip((first, last), means, strict=True)]
     assert means[1] > means[0] - 2 * math.sqrt(sum(errors)), (means, errors)  # no worse, within what 32 draws can say
