@@ -7,8 +7,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && { command -v "$$p"; break; }; done)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET ?= 1
+export UV_NO_PROGRESS := 1
+# $(call into,ENVIRONMENT,WHAT...): uv installs several times faster than pip; where it can't (an index only pip is told of), pip does.
+comma := ,
+into = $(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install $(2)
 
-.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-alone test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser docs lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-faults test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser docs lint typecheck clean
 
 help:
 	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
@@ -18,7 +22,7 @@ help:
 	@echo "make test-docker  sandboxes in containers; needs a Docker daemon (.ci/docker-up starts one)"
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
 	@echo "make test-megatron  models in real megatron-core, on the CPU, in .venv-megatron"
-	@echo "make test-oracle  the algorithms against SkyRL's, in .venv-oracle"
+	@echo "make test-oracle  the algorithms, and our trials as a generator, against SkyRL, in .venv-oracle"
 	@echo "make docs         the documentation as a site, build/docs/index.html; a link that leads nowhere is an error"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
@@ -31,7 +35,8 @@ $(VENV)/.installed: pyproject.toml setup.py Makefile envkit/sandbox/runtime.py
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
 	  else echo "$(PYTHON) can't make a virtual environment; install it first: apt-get install python3-venv" >&2; exit 2; fi; }
-	$(BIN)/python -m pip install -e '.[dev]'
+	$(BIN)/python -m pip install uv
+	$(call into,$(VENV),-e '.[dev]')
 	@command -v bwrap >/dev/null || $(BIN)/python -m pip install -e '.[bubblewrap]' || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; \
@@ -53,70 +58,73 @@ quickstart-train: .venv-torch/.installed
 
 # A process per core, each with whole files of tests.
 PARALLEL := -n auto --maxprocesses 8 --dist loadfile
-#: Slow tests that mind no neighbour; the others (kills, deadlines, limits) run one by one.
+# Slow tests that mind no neighbour, test by test; the others (kills, deadlines, limits) file by file, two at a time.
+FAULTS := -n 2 --dist loadfile
 PATIENT := tests/harnesses tests/verifiers tests/tasks tests/envkit/office tests/envkit/report tests/envkit/cli \
-	tests/envkit/snapshot tests/envkit/policy tests/envkit/tokens tests/backends tests/examples
+	tests/envkit/snapshot tests/envkit/policy tests/envkit/tokens tests/envkit/task tests/envkit/export tests/backends tests/examples
 
 test: install
 	$(BIN)/python -m pytest --durations=15 $(PARALLEL)
 
-test-slow: test-slow-patient test-slow-alone
+test-slow: test-slow-patient test-slow-faults
 
 test-slow-patient: install
-	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 -n auto --maxprocesses 8 $(PATIENT)
+	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 $(PARALLEL:loadfile=load) $(PATIENT)
 
-test-slow-alone: install
-	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=25 $(PATIENT:%=--ignore=%)
+test-slow-faults: install
+	$(BIN)/python -m pytest -m 'slow and not tokens' --durations=15 $(FAULTS) $(PATIENT:%=--ignore=%)
 
 # Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
 test-docker: install
-	$(BIN)/python -m pytest -m docker
+	$(BIN)/python -m pytest -m docker --durations=10
 
 test-opencode: install
-	$(BIN)/python -m pytest -m opencode
+	$(BIN)/python -m pytest -m opencode --durations=10 $(PARALLEL)
 
 # Reports in a headless Chromium, which must be installed (Debian: apt-get install chromium).
 test-browser: install
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m browser --durations=10 $(PARALLEL)
 
 # The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
 test-torch: .venv-torch/.installed
-	.venv-torch/bin/python -m pytest -m tokens
+	OMP_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m tokens --durations=15 $(PARALLEL)
 
 # Real vLLM on the CPU, in an environment of its own (2.5 GB below ENVKIT_HOME), asked by tests in .venv-torch.
 test-vllm: .venv-torch/.installed
 	.venv-torch/bin/python -m envkit.backends.vllm
-	.venv-torch/bin/python -m pytest -m vllm
+	.venv-torch/bin/python -m pytest -m vllm --durations=10
 
 # Real megatron-core on the CPU, a process per rank, and one run with real vLLM. 0.16 is the last that takes Python 3.11.
 test-megatron: .venv-megatron/.installed
 	.venv-megatron/bin/python -m envkit.backends.vllm
-	.venv-megatron/bin/python -m pytest -m megatron tests/backends/megatron
+	.venv-megatron/bin/python -m pytest -m megatron --durations=15 tests/backends/megatron
 
 .venv-megatron/.installed: $(VENV)/.installed
 	@test -x .venv-megatron/bin/python || $(PYTHON) -m venv .venv-megatron
-	.venv-megatron/bin/python -m pip install torch==2.13.0 megatron-core==0.16.1
-	.venv-megatron/bin/python -m pip install -e '.[megatron,dev]'
+	.venv-megatron/bin/python -m pip install torch==2.13.0
+	$(call into,.venv-megatron,megatron-core==0.16.1 -e '.[megatron$(comma)dev]')
 	@command -v bwrap >/dev/null || .venv-megatron/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
 .venv-torch/.installed: $(VENV)/.installed
 	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install torch==2.13.0
-	.venv-torch/bin/python -m pip install -e '.[torch,dev]'
+	$(call into,.venv-torch,-e '.[torch$(comma)dev]')
 	@command -v bwrap >/dev/null || .venv-torch/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
-# Losses, corrections, advantages and reductions against SkyRL's own, which declares Python 3.12 and runs on 3.11 too.
+# Algorithms, and our trials as SkyRL's generator, against SkyRL itself, which declares Python 3.12 and runs on 3.11 too.
+# Not `python -m pytest`: that would put this folder on the path, whose names other packages have as well.
 test-oracle: .venv-oracle/.installed
-	.venv-oracle/bin/python -m pytest -m oracle tests/backends/algorithms/test_oracle.py
+	.venv-oracle/bin/pytest -m oracle tests/backends/algorithms/test_oracle.py tests/backends/skyrl
 
 .venv-oracle/.installed: $(VENV)/.installed
 	@test -x .venv-oracle/bin/python || $(PYTHON) -m venv .venv-oracle
-	.venv-oracle/bin/python -m pip install torch==2.13.0 numpy
+	.venv-oracle/bin/python -m pip install torch==2.13.0
 	.venv-oracle/bin/python -m pip install --no-deps --ignore-requires-python skyrl==0.4.0 skyrl-gym==0.4.0
-	.venv-oracle/bin/python -m pip install ray==2.57.0 cloudpickle jaxtyping loguru omegaconf pandas pydantic cloudpathlib
-	.venv-oracle/bin/python -m pip install -e . pytest pytest-asyncio pytest-timeout
+	$(call into,.venv-oracle,numpy ray==2.57.0 cloudpickle jaxtyping loguru omegaconf pandas pydantic cloudpathlib \
+	  torchdata tensordict aiohttp orjson datasets tqdm pybase64 zstandard xxhash -e '.[tokens]' pytest pytest-asyncio pytest-timeout)
+	@command -v bwrap >/dev/null || .venv-oracle/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
 # Every warning is an error: dead links and anchors, files and names that are not there (docs/_ext). External links are not fetched.
@@ -124,7 +132,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs build/docs
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install -e '.[docs]'
+	$(call into,$(VENV),-e '.[docs]')
 	@touch $@
 
 lint: install
