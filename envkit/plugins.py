@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
@@ -44,7 +44,13 @@ def resolve(group: Group, name: str) -> Any:
     Raises:
         UserError: Nothing is registered under the name, or it can't be imported; the message says what is there.
     """
-    if ":" in name:
+    kind, colon, rest = name.partition(":")
+    if colon and kind in _found(group):  # one of many that an implementation has itself: `harbor:docker`
+        named = getattr(resolve(group, kind), "named", None)
+        if named is None:
+            raise UserError(f"{_SINGULAR[group]} {kind!r} is one, without names behind it; found {name!r}")
+        return partial(named, rest)
+    if colon:
         point = EntryPoint(name=name, value=name, group=f"envkit.{group}")
     else:
         found = _found(group).get(name)

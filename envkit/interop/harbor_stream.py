@@ -1,0 +1,169 @@
+"""Our supervisor's connection over nothing but commands that run to their end: all that Harbor's environments offer.
+
+Inside, the supervisor reads from a FIFO that a keeper holds open and writes to a file that only grows. Outside, a
+writer puts bytes into the FIFO, a command at a time, and a reader asks for what is behind its position, waiting inside
+for a while where nothing is. So everything that the sandbox protocol promises (streams, deadlines that kill inside,
+complete snapshots) holds in any environment of Harbor's whose image has a POSIX shell and Python 3.8; what a turn costs
+more is the round trips. Knows Harbor's `exec` and `upload_file` only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shlex
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from envkit.failure import Boundary, EnvkitError, FailureKind
+
+__all__ = ["HarborStream", "command"]
+
+#: Bytes of one read, before they are encoded; and of a write that fits a command line.
+_READ, _WRITE = 3 << 20, 48 << 10
+#: Seconds that a read waits inside for something to come, and between two looks there.
+_WAIT_S, _LOOK_S = 20, 0.02
+#: How long a command of ours may take beyond that.
+_SLACK_S = 60
+
+
+async def command(environment: Any, text: str, *, limit_s: int, user: str | None) -> str:
+    """Runs a command of ours to its end and returns what it said.
+
+    Raises:
+        EnvkitError: It failed, or the environment did.
+    """
+    try:
+        async with asyncio.timeout(limit_s + _SLACK_S):
+            done = await environment.exec(text, timeout_sec=limit_s, user=user)
+    except Exception as error:
+        raise EnvkitError(
+            f"the environment could not run a command: {type(error).__name__}: {error}",
+            kind=FailureKind.SANDBOX_ERROR,
+            boundary=Boundary.SANDBOX,
+        ) from error
+    if done.return_code != 0:
+        said = (done.stderr or done.stdout or "").strip()[-2000:]
+        raise EnvkitError(
+            f"a command of the sandbox's own ended with {done.return_code}: {said or 'it said nothing'}",
+            kind=FailureKind.SANDBOX_ERROR,
+            boundary=Boundary.SANDBOX,
+        )
+    return str(done.stdout or "")
+
+
+class HarborStream(asyncio.Transport):
+    """The connection as a transport.
+
+    Args:
+        folder: Where the FIFO `in` and the file `out` are, inside.
+        received: Called with what the supervisor wrote.
+        lost: Called once, when the connection ended.
+    """
+
+    def __init__(
+        self,
+        environment: Any,
+        folder: str,
+        user: str | None,
+        received: Callable[[bytes], None],
+        lost: Callable[[Exception | None], None],
+    ) -> None:
+        super().__init__()
+        self._environment, self._folder, self._user = environment, folder, user
+        self._received, self._lost = received, lost
+        self._pending: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._closing = self._told = False
+        self._tasks = [asyncio.create_task(self._work(loop)) for loop in (self._read, self._write)]
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._closing:
+            self._pending.append(bytes(data))
+            self._more.set()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        if not self._closing:
+            self._closing = True
+            for task in self._tasks:
+                task.cancel()
+            self._pending.clear()
+            asyncio.get_running_loop().call_soon(self._tell, None)
+
+    async def _work(self, loop: Callable[[], Any]) -> None:
+        try:
+            await loop()
+        except EnvkitError as error:
+            self._closing = True
+            self._tell(error)
+
+    def _tell(self, error: Exception | None) -> None:
+        if not self._told:
+            self._told = True
+            self._lost(error)
+
+    async def _read(self) -> None:
+        at = 0
+        looks = int(_WAIT_S / _LOOK_S)
+        while True:
+            # `gone` is written by the keeper when the supervisor has ended; what it wrote before is read first.
+            text = (
+                f"cd {self._folder} && n=0 && while [ $(wc -c <out) -le {at} ] && [ ! -e gone ] && [ $n -lt {looks} ]; "
+                f"do sleep {_LOOK_S}; n=$((n+1)); done; tail -c +{at + 1} out | head -c {_READ} | base64 -w0; "
+                "[ -e gone ] && printf '!' || true"
+            )
+            said = await command(self._environment, text, limit_s=_WAIT_S + _SLACK_S, user=self._user)
+            body, ended = said.strip().removesuffix("!"), said.strip().endswith("!")
+            data = base64.b64decode(body)
+            at += len(data)
+            if data:
+                self._received(data)
+            elif ended:
+                self._closing = True
+                self._tell(None)
+                return
+
+    async def _write(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._pending:
+                piece = bytearray()
+                while self._pending:
+                    piece += self._pending.popleft()
+                await self.send(bytes(piece))
+
+    async def send(self, data: bytes) -> None:
+        """Puts bytes into the FIFO and waits until they are in."""
+        target = f"{self._folder}/in"
+        if len(data) <= _WRITE:
+            text = base64.b64encode(data).decode()
+            await command(self._environment, f"printf %s {text} | base64 -d >{target}", limit_s=600, user=self._user)
+            return
+        with tempfile.TemporaryDirectory(prefix="envkit-") as folder:
+            path = Path(folder) / "piece"
+            await asyncio.to_thread(path.write_bytes, data)
+            await put(self._environment, path, f"{self._folder}/piece")
+        text = f"cat {shlex.quote(self._folder)}/piece >{target} && rm -f {self._folder}/piece"
+        await command(self._environment, text, limit_s=600, user=self._user)
+
+
+async def put(environment: Any, path: Path, target: str) -> None:
+    """Uploads one file. Raises `EnvkitError` where the environment can't."""
+    try:
+        await environment.upload_file(path, target)
+    except Exception as error:
+        raise EnvkitError(
+            f"the environment could not take a file: {type(error).__name__}: {error}",
+            kind=FailureKind.SANDBOX_ERROR,
+            boundary=Boundary.SANDBOX,
+        ) from error
