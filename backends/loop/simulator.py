@@ -43,6 +43,7 @@ from envkit.backends.loop.events import Observer
 from envkit.backends.loop.loop import Loop
 from envkit.backends.loop.order import Shuffled, seed_of
 from envkit.backends.loop.simulated_engine import EngineSpec, Replica
+from envkit.backends.loop.simulator_world import Surroundings, World
 from envkit.backends.loop.storage import MemoryStorage, Storage
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, EnvkitError, Failure, FailureKind
@@ -74,6 +75,7 @@ class Faults:
         step, step_slow, step_slow_s: An optimiser step fails; takes this much longer.
         save: Saving a checkpoint fails.
         replica_every_s, replica_down_s: Mean time between failures of each replica, and how long it is down.
+        node_replicas: Replicas on one node, which fail together.
     """
 
     trial: float = 0.0
@@ -90,6 +92,7 @@ class Faults:
     save: float = 0.0
     replica_every_s: float = math.inf
     replica_down_s: float = 120.0
+    node_replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class Scenario:
         save_s: The trainer's saving.
         graded: Rewards are shares instead of 0 or 1, so that no group is without variance.
         entry_tokens: Tokens that one entry of the arrays stands for, so that rows stay small.
+        around: The sandbox provider, the judges, the hosts.
     """
 
     tasks: int = 64
@@ -134,6 +138,7 @@ class Scenario:
     entry_tokens: int = 1_000
     seed: int = 0
     faults: Faults = field(default_factory=Faults)
+    around: Surroundings = field(default_factory=Surroundings)
 
 
 class SimulatedEngines:
@@ -193,13 +198,14 @@ class SimulatedEngines:
 
     async def _fail_now_and_then(self) -> None:
         faults = self._scenario.faults
-        rate = len(self.replicas) / faults.replica_every_s
+        rate = len(self.replicas) / faults.replica_every_s / faults.node_replicas
         while True:
             await asyncio.sleep(self._random.expovariate(rate))
-            replica = self._random.choice(self.replicas)
-            if replica.up:
-                replica.fail()
-                asyncio.get_running_loop().call_later(faults.replica_down_s, self._recover, replica)
+            first = self._random.randrange(len(self.replicas)) // faults.node_replicas * faults.node_replicas
+            for replica in self.replicas[first : first + faults.node_replicas]:
+                if replica.up:
+                    replica.fail()
+                    asyncio.get_running_loop().call_later(faults.replica_down_s, self._recover, replica)
 
     def _recover(self, replica: Replica) -> None:
         replica.recover(self.version)
@@ -249,6 +255,7 @@ class SimulatedTrials:
         self._scenario = scenario
         self._engines = engines
         self._sessions = itertools.count()
+        self.world = World(scenario.around, scenario.seed)
         self.out = 0
         self.most_out = 0
         self.context_tokens = 0  # of those that were scored
@@ -256,8 +263,11 @@ class SimulatedTrials:
     async def submit(self, request: RolloutRequest, deadline: Deadline) -> Rollout:
         self.out += 1
         self.most_out = max(self.most_out, self.out)
+        started_s = asyncio.get_running_loop().time()
         try:
-            return await self._run(request)
+            return await self.world.placed(lambda: self._run(request))
+        except EnvkitError as error:
+            return self._failed(request, started_s, error.kind, str(error))
         finally:
             self.out -= 1
 
@@ -267,8 +277,13 @@ class SimulatedTrials:
         started_s, session = loop.time(), next(self._sessions)
         pieces: list[tuple[int, list[tuple[int, int]]]] = []
         try:
+            await self.world.start_sandbox()
+        except EnvkitError as error:
+            return self._failed(request, started_s, error.kind, str(error))
+        try:
             replica = self._engines.pick()
         except EnvkitError as error:
+            self.world.stop_sandbox()
             return self._failed(request, started_s, error.kind, str(error))
         replica.sessions += 1
         context, pending = 0, course.prompt
@@ -287,9 +302,11 @@ class SimulatedTrials:
                 pending = tool
                 await asyncio.sleep(seconds)
             await asyncio.sleep(scenario.verify_s)
+            await self.world.judge()
         except EnvkitError as error:
             return self._failed(request, started_s, error.kind, str(error))
         finally:
+            self.world.stop_sandbox()
             replica.sessions -= 1
             replica.release(session)
         self.context_tokens += context
@@ -311,7 +328,8 @@ class SimulatedTrials:
         now_s = asyncio.get_running_loop().time()
         return Rollout(request, None, failure=failure, started_s=started_s, finished_s=now_s)
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        await self.world.close()
 
 
 async def _hang(*, stubborn: bool) -> None:

@@ -12,7 +12,7 @@ number. Pure; used by `envkit plan`, `envkit sweep` and the table that docs/plan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from envkit.backends.megatron.config import Recompute
@@ -275,6 +275,17 @@ def _room(s: Subject) -> list[str]:
     ]
 
 
+#: What is tried, in this order, where no layout alone is enough.
+_SAVINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("", {}),
+    (" with every layer computed again (trainer.recompute)", {"recompute": Recompute()}),
+    (
+        " with every layer computed again and the optimiser in host memory (trainer.recompute, optimizer_offload)",
+        {"recompute": Recompute(), "offload": 1.0, "distributed": True},
+    ),
+)
+
+
 def _train(s: Subject) -> tuple[TrainMemory | None, layouts.Fitting | None, str | None]:
     """The fullest rank; where it can't be, the nearest layout and why."""
     faults = layout_faults(s.shape, s.layout, s.world)
@@ -282,7 +293,11 @@ def _train(s: Subject) -> tuple[TrainMemory | None, layouts.Fitting | None, str 
     gpu = s.cluster.gpu
     if memory is not None and memory.total <= gpu.memory:
         return memory, None, None
-    near = layouts.nearest(s.shape, gpu, s.layout, s.world, s.cluster.per_node, s.training)
+    near, besides = None, ""
+    for also, changes in _SAVINGS:
+        if near is None:
+            near = layouts.nearest(s.shape, gpu, s.layout, s.world, s.cluster.per_node, replace(s.training, **changes))
+            besides = also if near is not None else ""
     if memory is None:
         why = f"{s.shape.name} can't be cut into {layouts.shown(s.layout)} on {s.world} ranks: {'; '.join(faults)}"
     else:
@@ -291,10 +306,10 @@ def _train(s: Subject) -> tuple[TrainMemory | None, layouts.Fitting | None, str 
             f"{gpu.name} has {gpu.memory_gib:g}"
         )
     if near is None:
-        why += f"; no layout fits on up to {s.world * 16} ranks: use larger GPUs, a shorter context or offloading"
+        why += f"; no layout fits on up to {s.world * 16} ranks: use larger GPUs or a shorter context"
     else:
         why += f"; the nearest that fits: {layouts.shown(near.layout)} on {near.world} ranks"
-        why += f" ({near.memory.total / GIB:.1f} GiB)"
+        why += f"{besides} ({near.memory.total / GIB:.1f} GiB)"
     return memory, near, why
 
 

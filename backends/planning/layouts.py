@@ -47,7 +47,7 @@ def shown(layout: Layout) -> str:
         if size > 1
     ]
     inner = layout.expert_tensor
-    if layout.expert > 1 and inner is not None and inner != layout.tensor:
+    if inner is not None and inner != layout.tensor:
         parts.append(f"ETP{inner}")
     return " ".join(parts) or "data parallel only"
 

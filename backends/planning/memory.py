@@ -107,8 +107,11 @@ def layout_faults(shape: ModelShape, layout: Layout, world: int) -> list[str]:
         found.append(f"{own.heads} attention heads over {tensor} tensor ranks")
     if own.kv_heads % tensor and tensor % own.kv_heads:
         found.append(f"{own.kv_heads} key heads over {tensor} tensor ranks")
-    if shape.linear is not None and (shape.linear.key_heads % tensor or shape.linear.value_heads % tensor):
-        found.append(f"{shape.linear.key_heads} and {shape.linear.value_heads} linear heads over {tensor} tensor ranks")
+    # context ranks trade parts of the sequence for heads in linear layers, whose states go along the sequence
+    apart = tensor * layout.context
+    if shape.linear is not None and (shape.linear.key_heads % apart or shape.linear.value_heads % apart):
+        heads = f"{shape.linear.key_heads} and {shape.linear.value_heads} linear heads"
+        found.append(f"{heads} over {tensor} tensor x {layout.context} context ranks")
     parts = layout.pipeline * layout.virtual_stages
     if shape.layers % parts:
         found.append(f"{shape.layers} layers over {parts} pipeline parts")

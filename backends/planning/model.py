@@ -300,8 +300,10 @@ def _shape(name: str, config: Mapping[str, Any]) -> ModelShape:
             conv=_count(config, "linear_conv_kernel_dim"),
         )
     sparse, experts = (False,) * layers, None
-    if config.get("num_experts"):
-        count = _count(config, "num_experts")
+    # newer releases of transformers write the second name
+    counted = next((key for key in ("num_experts", "num_local_experts") if config.get(key)), None)
+    if counted is not None:
+        count = _count(config, counted)
         every, dense = int(config.get("decoder_sparse_step") or 1), set(config.get("mlp_only_layers") or ())
         sparse = tuple(n not in dense and (n + 1) % every == 0 for n in range(layers))
         experts = Experts(

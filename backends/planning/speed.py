@@ -149,10 +149,16 @@ def _exchanged(shape: ModelShape, layout: Layout, cluster: Cluster, token_layers
         speed = gpu.link_gb_s if layout.tensor <= node else gpu.network_gb_s
         share = (layout.tensor - 1) / layout.tensor
         seconds += token_layers * 4 * hidden_bytes * share / (speed * 1e9 * level.links)
-    if layout.context > 1:  # every rank's keys and values pass by every other
+    if layout.context > 1:
         speed = gpu.link_gb_s if layout.tensor * layout.context <= node else gpu.network_gb_s
+        # full attention: every rank's keys and values pass by every other
         kv = 2.0 * shape.kv_numbers / shape.layers / min(layout.tensor, shape.attention.kv_heads)
-        seconds += token_layers * kv * (layout.context - 1) / (speed * 1e9 * level.links)
+        sent = kv * (layout.context - 1)
+        if shape.linear is not None:  # linear attention: parts of the sequence for heads, and back
+            width = shape.linear.conv_width + 2 * shape.linear.value_heads * shape.linear.value_dim
+            share = (shape.layers - sum(shape.full)) / shape.layers
+            sent += share * 2.0 * width / layout.tensor * (layout.context - 1) / layout.context
+        seconds += token_layers * sent / (speed * 1e9 * level.links)
     if shape.experts is not None and layout.expert > 1:
         inner = layout.expert_tensor or layout.tensor
         inside = min(layout.expert, max(1, node // inner)) / layout.expert  # share that stays in the node
