@@ -12,7 +12,7 @@ import io
 import shlex
 import tarfile
 from pathlib import Path
-from typing import Any, override
+from typing import Any
 
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities
@@ -43,7 +43,6 @@ class EnvkitEnvironment(BaseEnvironment):  # type: ignore[misc]
         return "envkit"
 
     @property
-    @override
     def capabilities(self) -> EnvironmentCapabilities:
         return EnvironmentCapabilities(disable_internet=True)
 
