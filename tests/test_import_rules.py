@@ -26,7 +26,7 @@ FLOORS = [
     {"making"},
     {"gym", "pool"},
     {"trial"},
-    {"report", "view", "check", "regrade"},
+    {"report", "view", "check", "regrade", "export", "interop", "backend_contract"},
     {"cli"},
 ]
 
