@@ -10,6 +10,7 @@ import pytest
 
 from envkit.backends.planning import Estimate, cluster_of, estimate, given, measured, read_shape, subject_of
 from envkit.backends.planning.lengths import PUBLISHED
+from envkit.backends.planning.published import document
 from envkit.backends.run.plan import read_plan
 from envkit.cli.main import main
 from envkit.failure import UserError
@@ -161,3 +162,8 @@ def test_a_sweep_ranks_what_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(one["shown"] == "TP8 EP8 ETP1" for one in told["layouts"])
     assert main(["sweep", str(HUGE), "--gpus", "1x8xH100", "--world", "8"]) == 2
     assert "no layout of qwen3.5-397b-a17b fits on 8 x H100" in capsys.readouterr().err
+
+
+def test_the_page_holds_what_the_arithmetic_gives() -> None:
+    page = (RECIPES.parents[1] / "docs" / "planning.md").read_text()
+    assert document(page, RECIPES) == page, "run python -m envkit.backends.planning.published docs/planning.md"

@@ -89,12 +89,16 @@ def test_what_ranks_hold_adds_up_to_the_model() -> None:
 )
 def test_layouts_that_can_not_be_say_why(name: str, layout: Layout, world: int, says: str) -> None:
     assert says in "; ".join(layout_faults(SHAPES[name], layout, world))
-    with pytest.raises(ValueError, match="over|multiple|experts"):
+    with pytest.raises(ValueError, match=r"over|multiple|experts"):
         train_memory(SHAPES[name], layout, world, Training(tokens=1_000))
 
 
 def test_the_nearest_layout_fits_and_none_that_fits_is_nearer() -> None:
-    shape, gpu, training = SHAPES["qwen3.6-35b-a3b"], GPUS["H100"], Training(tokens=160_000, offload=1.0, recompute=Recompute())
+    shape, gpu, training = (
+        SHAPES["qwen3.6-35b-a3b"],
+        GPUS["H100"],
+        Training(tokens=160_000, offload=1.0, recompute=Recompute()),
+    )
     wanted = Layout(tensor=2)
     found = nearest(shape, gpu, wanted, 16, 8, training)
     assert found is not None
