@@ -305,10 +305,11 @@ class Admission:
             return math.inf
         limits = self._limits
         pledged = 0.0
-        for started_s in self._running.values():
+        for started_s in reversed(self._running.values()):
             age = (seen.now_s - started_s) / limits.settle_s if limits.settle_s > 0 else 1.0
-            if age < 1.0:
-                pledged += limits.trial_memory_mb * (1.0 - max(0.0, age))
+            if age >= 1.0:
+                break  # the others started earlier still: with thousands out, this is asked at every event
+            pledged += limits.trial_memory_mb * (1.0 - max(0.0, age))
         free = seen.memory_available_mb - limits.memory_reserve_mb - pledged
         return free / limits.trial_memory_mb if limits.trial_memory_mb > 0 else math.inf
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -289,3 +290,21 @@ def test_a_group_of_an_earlier_run_is_counted_once_and_goes_first() -> None:
     admission.finished("old/1")
     admission.drop_group("old")
     assert admission.admit(Observed(1.0, step=1)).start == ("newer/0",)
+
+
+def test_a_decision_costs_as_much_with_ten_thousand_out_as_with_a_hundred() -> None:
+    """It is asked at every event: going through all that run would make a run of n trials cost n squared."""
+
+    def cost_s(out: int) -> float:
+        admission = Admission(AdmissionLimits(max_running=out, settle_s=5.0))
+        for number in range(out):
+            admission.add(f"t{number}", f"task-{number % 50}")
+        assert len(admission.admit(Observed(0.0, memory_available_mb=1e9)).start) == out
+        begun_s = time.process_time()
+        for number in range(2_000):
+            admission.finished(f"t{number % out}" if number < out else f"n{number - out}")
+            admission.add(f"n{number}", "task-0")
+            assert admission.admit(Observed(100.0 + number, memory_available_mb=1e9)).start == (f"n{number}",)
+        return time.process_time() - begun_s
+
+    assert cost_s(10_000) < 25 * cost_s(100)
