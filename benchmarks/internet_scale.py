@@ -1,6 +1,6 @@
 """What breaks first when ten thousand trials run at once, and the setting that prevents it.
 
-    python benchmarks/internet_scale.py [--out 10240] [--steps 7] [--only NAME] [--write docs/scale.md]
+    python benchmarks/internet_scale.py [--out 10240] [--steps 6] [--only NAME] [--write docs/scale.md]
 
 The real loop, admission, buffer and checkpoints over simulated trials, engines, trainer, sandbox provider, judges and
 hosts, in virtual time (`envkit.backends.loop.simulator`). Each trouble is put into the same healthy cluster twice: with
@@ -26,6 +26,7 @@ from envkit.backends.loop import (
     DeadlineConfig,
     Event,
     LoopConfig,
+    RetryConfig,
     StepDone,
     run_virtual,
 )
@@ -34,6 +35,7 @@ from envkit.backends.loop.ledger import Ledger
 from envkit.backends.loop.simulated_engine import EngineSpec
 from envkit.backends.loop.simulator import Faults, Scenario, loop_of
 from envkit.backends.loop.simulator_world import Surroundings
+from envkit.failure import FailureKind
 
 #: Steps left out at the beginning, while the pipeline fills, and at the end, while no new groups begin.
 WARM_UP, DRAIN = 2, 2
@@ -50,6 +52,7 @@ class Trouble:
     setting: str
     plan: dict[str, Any]
     mended: dict[str, Any] = dataclasses.field(default_factory=dict)
+    longer: int = 1  # so many times the steps, with that fraction of the trials: what takes hours to show
 
 
 @dataclass
@@ -100,6 +103,7 @@ def plan_of(out: int, steps: int, changes: dict[str, Any]) -> LoopConfig:
         "admission": AdmissionConfig(max_running=out, poll_s=30, expected_tokens=60_000),
         "checkpoint": CheckpointConfig(every=5),
         "deadline": DeadlineConfig(),
+        "retry": RetryConfig(),
     }
     for name, value in changes.items():
         fields[name] = fields[name].model_copy(update=value) if isinstance(value, dict) and name in fields else value
@@ -125,24 +129,26 @@ def troubles(out: int, need: float) -> list[Trouble]:
         ),
         Trouble(
             "slow judges",
-            f"judges give {0.6 * need:.1f} verdicts a second, 60 % of those needed; a trial waits 5 minutes",
-            {"around": Surroundings(judges=max(1, int(0.6 * need * 20)), judge_s=20.0, judge_wait_s=300.0)},
+            f"judges give {0.6 * need:.1f} verdicts a second, 60 % of those needed; a trial waits 2 minutes",
+            {"around": Surroundings(judges=max(1, int(0.6 * need * 20)), judge_s=20.0, judge_wait_s=120.0)},
             f"loop.admission.starts_per_s = {0.57 * need:.1f}: no more begin than can be judged",
             {"admission": {"starts_per_s": 0.57 * need}},
         ),
         Trouble(
             "stragglers",
-            "tools of one trial in fifty take 40 times as long",
-            {"faults": Faults(straggler=0.02, straggler_factor=40.0)},
-            "loop.deadline.rollout_s = 1800 (7200), loop.retry.rollouts.deadline = 0: a group trains without them",
-            {"deadline": {"rollout_s": 1_800.0}, "retry": {"rollouts": {"deadline": 0}}},
+            "tools of one trial in two hundred take 100 times as long",
+            {"faults": Faults(straggler=0.005, straggler_factor=100.0)},
+            "loop.deadline.rollout_s = 2400 (7200), loop.retry.rollouts.deadline = 0: a group trains without them",
+            {"deadline": {"rollout_s": 2_400.0}, "retry": {"rollouts": {FailureKind.DEADLINE: 0}}},
+            longer=4,
         ),
         Trouble(
             "hanging trials",
             "one trial in 200 never ends; half of those do not react to being cancelled",
             {"faults": Faults(trial_hangs=0.005)},
-            "loop.deadline.rollout_s = 1800 (7200)",
-            {"deadline": {"rollout_s": 1_800.0}},
+            "loop.deadline.rollout_s = 2400 (7200)",
+            {"deadline": {"rollout_s": 2_400.0}},
+            longer=4,
         ),
         Trouble(
             "sandbox deaths",
@@ -241,15 +247,16 @@ def report(out: int, steps: int, only: str | None) -> list[str]:
     for trouble in troubles(out, base.trials_per_s):
         if only is not None and only not in trouble.name:
             continue
-        scenario = scenario_of(out, **trouble.scenario)
-        without = measure(plan_of(out, steps, trouble.mended), scenario)
-        lines.append(row(trouble.name, "nothing", without, base.tokens_per_s))
+        own, times = out // trouble.longer, steps * trouble.longer
+        scenario, healthy = scenario_of(own, **trouble.scenario), base.tokens_per_s / trouble.longer
+        without = measure(plan_of(own, times, trouble.mended), scenario)
+        lines.append(row(trouble.name, "nothing", without, healthy))
         cpu_s += without.cpu_s
-        share = 0.0 if without.ended else without.tokens_per_s / base.tokens_per_s
+        share = 0.0 if without.ended else without.tokens_per_s / healthy
         ranking.append((share, trouble))
         if trouble.plan or trouble.mended:
-            within = measure(plan_of(out, steps, trouble.plan), scenario)
-            lines.append(row("", trouble.setting, within, base.tokens_per_s))
+            within = measure(plan_of(own, times, trouble.plan), scenario)
+            lines.append(row("", trouble.setting, within, healthy))
             cpu_s += within.cpu_s
         print("\n".join(lines[-2:]), flush=True)
     lines += ["", "What breaks first, the worst at the top:", ""]
@@ -271,7 +278,7 @@ def report(out: int, steps: int, only: str | None) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=int, default=10_240, help="trials at once (default 10240)")
-    parser.add_argument("--steps", type=int, default=7, help="optimiser steps of each run (default 7)")
+    parser.add_argument("--steps", type=int, default=6, help="optimiser steps of each run (default 6)")
     parser.add_argument("--only", help="only troubles with this in their name")
     parser.add_argument("--write", type=Path, help="a page that gets the report between its markers")
     given = parser.parse_args()
