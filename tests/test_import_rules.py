@@ -21,7 +21,7 @@ FLOORS = [
     {"failure", "deadline", "messages", "home", "plugins", "loop", "scrub", "storage"},
     {"task", "office", "tokens", "engine", "sandbox", "atif", "atif_schema", "snapshot"},
     {"harness", "verifier", "pack", "backend"},
-    {"registry", "directory_pack", "worlds", "behaviours"},
+    {"registry", "directory_pack", "worlds", "behaviours", "overlap"},
     {"env", "episode", "proxy", "policy"},
     {"making"},
     {"gym", "pool"},

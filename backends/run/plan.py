@@ -154,6 +154,9 @@ class EvaluationPlan(EvaluationConfig):
     """Only tasks of this split; an empty text for all."""
     held_out: bool = True
     """Tasks that are trained on are an error; off for an overfit run, which is measured on its own tasks."""
+    allow_overlap: bool = False
+    """Tasks that are nearly those that are trained on (`envkit pack overlap`: instruction, files, expected result) are
+    an error too; on: they are told and evaluated. Without `held_out` nothing is compared."""
     samples: Count = 1
     """Trials per task: k of pass@k."""
     context: Annotated[int, Field(ge=2)] | None = None

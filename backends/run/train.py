@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,15 @@ from envkit.backends.run.folder import claim, plan_toml
 from envkit.backends.run.plan import Plan, make_plan, read_table, tasks_of
 from envkit.cli import jobs, options
 from envkit.failure import UserError
+from envkit.overlap import compare
 from envkit.trial.host import memory_available_mb
 from envkit.trial.rollouts import TrialsAdapter
 from envkit.trial.store import RunLock
 
-__all__ = ["add_arguments", "describe", "run", "train"]
+__all__ = ["add_arguments", "check_held_out", "describe", "run", "train"]
+
+#: Pairs of tasks that are too much alike, of which so many are named.
+_PAIRS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         _dry_run(plan, tasks, evaluated, args.json)
         return 0
+    check_held_out(plan, tasks, evaluated)
     if args.check:
         return _checked(plan, args.out, args.json)
     folder = args.out or options.new_run_folder("train")
@@ -95,6 +100,32 @@ def check(plan: Plan, task: str) -> None:
     settings = [plan.trial_settings(), plan.evaluation_settings()]
     jobs.check_plugins([s.example(task) for s in settings if s is not None])
     plugins.resolve("executors", plan.trial.executor)
+
+
+def check_held_out(plan: Plan, tasks: Sequence[str], evaluated: Sequence[str]) -> None:
+    """Compares the tasks of the evaluation as wholes with those that are trained on, unless the plan says that they are
+    no others. Builds their worlds; the words of files are read once on a machine.
+
+    Raises:
+        UserError: Some are nearly the same, and the plan does not allow it.
+    """
+    if plan.evaluation is None or not plan.evaluation.held_out or not evaluated:
+        return
+    found, unread = compare(tasks, evaluated)
+    for line in unread:
+        print(f"not compared with the other side of training and evaluation: {line}", file=sys.stderr)
+    if not found:
+        return
+    lines = [f"  {pair}" for pair in found[:_PAIRS]]
+    lines += [f"  and {len(found) - _PAIRS} more pairs"] if len(found) > _PAIRS else []
+    what = f"{len({pair.second for pair in found})} of the evaluation's tasks are nearly ones that are trained on"
+    if plan.evaluation.allow_overlap:
+        print("\n".join([f"{what}, which the plan allows:", *lines]), file=sys.stderr)
+        return
+    raise UserError(
+        "\n".join([f"{what}, so that it would measure memory:", *lines])
+        + "\nleave them out on one side (tasks.exclude), or set evaluation.allow_overlap = true"
+    )
 
 
 def train(plan: Plan, folder: Path) -> Run:

@@ -14,7 +14,7 @@ from typing import Any
 from envkit import check, registry
 from envkit.cli import jobs, options
 from envkit.directory_pack import DirectoryPack
-from envkit.failure import EnvkitError, UserError
+from envkit.failure import UserError
 
 __all__ = ["add_arguments", "run"]
 
@@ -193,33 +193,23 @@ def _split(args: argparse.Namespace) -> int:
 
 
 def _overlap(args: argparse.Namespace) -> int:
-    from envkit.tasks.packs.overlap import fingerprint, overlaps
+    from envkit.overlap import compare
 
     if not 0 < args.threshold <= 1:
         raise UserError(f"--threshold must be above 0 and at most 1, found {args.threshold:g}")
     first = registry.expand([args.first], split=None if args.second else "train")
     second = registry.expand([args.second]) if args.second else registry.expand([args.first], split="eval")
-    prints: dict[str, Any] = {}
-    unread: list[str] = []
-    for id in dict.fromkeys([*first, *second]):
-        try:
-            prints[id] = fingerprint(id)
-        except (EnvkitError, OSError) as error:
-            unread.append(f"{id}: {error}")
-    sides = [[prints[id] for id in side if id in prints] for side in (first, second)]
-    found = list(overlaps(sides[0], sides[1], threshold=args.threshold))
+    found, unread = compare(first, second, threshold=args.threshold)
     if args.json:
         options.dump({
-            "compared": [len(sides[0]), len(sides[1])],
+            "compared": [len(first), len(second)],
             "overlaps": [item.model_dump(mode="json") for item in found],
             "unread": unread,
         })  # fmt: skip
     else:
         for item in found:
-            parts = [("instruction", item.instruction), ("files", item.files), ("expected result", item.expected)]
-            told = ", ".join(f"{name} {value:.2f}" for name, value in parts if value is not None)
-            print(f"{item.first} and {item.second}: {', '.join(item.kinds)} ({told})")
-        print(f"{len(sides[0])} against {len(sides[1])} tasks: {len(found)} pairs overlap")
+            print(item)
+        print(f"{len(first)} against {len(second)} tasks: {len(found)} pairs overlap")
         for text in unread:
             print(f"can't be compared: {text}", file=sys.stderr)
         if found and not args.allow_leaks:

@@ -67,6 +67,31 @@ def test_mistakes_are_told_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_evaluation_of_what_is_nearly_trained_on_is_refused_unless_the_plan_allows_it(
+    plan: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    question = "The quarterly report of the northern branch lists all 12 customers with open invoices and what they owe"
+    for name, asked in (("mine", question), ("theirs", question.replace("12", "31")), ("other", "Quite another thing")):
+        (tmp_path / name / "tests").mkdir(parents=True)
+        (tmp_path / name / "task.toml").write_text('schema_version = "1.4"\n')
+        (tmp_path / name / "instruction.md").write_text(asked)
+        (tmp_path / name / "tests" / "test.sh").write_text("exit 1\n")
+    tasks = plan.read_text().replace("office/*", str(tmp_path / "mine")).replace('split = "train"\n', "")
+    out = str(tmp_path / "run")
+    for evaluated, allowed, says in (
+        ("theirs", "false", "set evaluation.allow_overlap = true"),
+        ("theirs", "true", "which the plan allows"),
+        ("other", "false", None),
+    ):
+        plan.write_text(f"{tasks}split = ''\ninclude = ['{tmp_path / evaluated}']\nallow_overlap = {allowed}\n")
+        assert main(["train", str(plan), "--out", out]) != 0  # there is no model, if it comes so far
+        err = capsys.readouterr().err
+        assert ("nearly" in err) == (says is not None)
+        assert says is None or says in err
+        assert ("same instruction" in err) == (says is not None)
+        assert (allowed == "false" and says is not None) == (not Path(out, "plan.toml").exists())
+
+
 def test_a_folder_with_another_plan_is_refused(plan: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(["train", str(plan), "--dry-run", "--json"]) == 0

@@ -71,6 +71,7 @@ lr = 1e-3
 threads = 1
 [evaluation]
 include = ["office/aalsund-price-schedule"]
+allow_overlap = true
 every = 3
 """
 

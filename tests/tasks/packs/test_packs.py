@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from envkit.cli.main import main
 from envkit.directory_pack import DirectoryPack
 from envkit.failure import UserError
+from envkit.overlap import fingerprint, overlaps
+from envkit.overlap.words import words_of_files
 from envkit.task import harbor_problems, load_task_dir
 from envkit.tasks.packs.exchange import export_harbor, import_harbor, import_verifiers
 from envkit.tasks.packs.inspection import Limits, inspect_tasks, secrets_in
-from envkit.tasks.packs.overlap import fingerprint, overlaps
 from envkit.tasks.packs.scaffold import new_pack
 from envkit.tasks.packs.splitting import split_by_world, write_splits
 
@@ -121,6 +125,43 @@ def test_contamination_is_found_in_every_part_and_not_where_there_is_none(tmp_pa
     assert kinds["same-result"] == {"same expected result"}
     assert "same files" in kinds["same-world"]
     assert "clean" not in kinds
+
+
+def test_words_in_pdfs_and_mail_count_whatever_the_files_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENVKIT_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    root, text = tmp_path / "pack", [f"Clause {n}: {WORDS} as of {word}." for n, word in enumerate(WORDS.split())]
+    for number, words in enumerate((text, [*text[:-1], "One clause is another one."], WORDS.upper().split()[::-1])):
+        write_task(root, f"t{number}", instruction=("abc"[number] * 3 + " ") * 9, world=f"w{number}")
+        folder = root / "worlds" / f"w{number}" / "filesystem"
+        (folder / "notes.txt").unlink()
+        write_pdf(folder / "contract.pdf", words)
+        (folder / "ask.eml").write_text(
+            f"From: a@b.example\nSubject: mail\nDate: Mon, {number} Nov 2026 10:00:00 +0000\nContent-Type: text/plain; "
+            "charset=utf-8\nContent-Transfer-Encoding: base64\n\n" + base64.b64encode(" ".join(words).encode()).decode()
+        )
+    prints = [fingerprint(str(root / f"t{number}")) for number in range(3)]
+    found = list(overlaps(prints[:1], prints[1:]))
+    assert [(Path(pair.second).name, pair.kinds) for pair in found] == [("t1", ("near files",))]
+    kept = sorted((tmp_path / "home" / "cache" / "words").iterdir())
+    assert len(kept) == 6
+    np.save(kept[0], np.array([7], np.uint64))
+    kept[1].write_bytes(b"torn")
+    words_of_files.cache_clear()
+    again = [fingerprint(str(root / f"t{number}")) for number in range(3)]
+    assert sum(7 in found.files for found in again) == 1, "they are read once on a machine"
+    assert len(set().union(*(a.files for a in again))) > 40, "what is kept in pieces is read anew"
+
+
+def write_pdf(path: Path, lines: Sequence[str]) -> None:
+    from reportlab.pdfgen.canvas import Canvas
+
+    canvas = Canvas(str(path))
+    for start in range(0, len(lines), 40):
+        for at, line in enumerate(lines[start : start + 40]):
+            canvas.drawString(20, 800 - 18 * at, line)
+        canvas.showPage()
+    canvas.save()
 
 
 def test_a_leak_fails_unless_it_is_allowed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

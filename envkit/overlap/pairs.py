@@ -1,44 +1,33 @@
 """Contamination: tasks of two sets that are the same, or nearly, looked at as wholes: instruction, initial files,
 expected result. An evaluation whose tasks were trained on measures memory.
 
-Texts are compared by their word 5-grams, without case; in instructions and files all numbers are alike, as a task
-with other figures is the same task. MinHash with banding finds the pairs worth a look, and the exact Jaccard
-similarity of each is what is told. Files count by content, and those that are texts or office files also by their
-words. Of binary files that are neither only sameness is seen.
+Texts are compared by their word 5-grams (`words`). MinHash with banding finds the pairs worth a look, and the exact
+Jaccard similarity of each is what is told. Files count by content, and those that have words also by their words. Of
+binary files that are neither only sameness is seen. Used by `envkit pack overlap` and before a training run.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from envkit import registry
+from envkit.failure import EnvkitError
+from envkit.overlap.words import Files, shingles, text_of, walk, words_of_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Fingerprint", "Overlap", "fingerprint", "overlaps", "shingles", "similarity"]
+__all__ = ["Fingerprint", "Overlap", "compare", "fingerprint", "overlaps", "similarity"]
 
-_WORDS = 5
 _BANDS, _ROWS = 32, 4
-_PRIME = (1 << 61) - 1
-#: The most of a file that is read for its words.
-_MAX_TEXT = 4 << 20
-_OFFICE = frozenset({".docx", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"})
+#: Files of a task that are the program's and not the author's.
 _NAMES = frozenset({"test.sh", "envkit-verify.pyz", "initial.tar"})
-#: The parts of an office file that hold the author's words.
-_CONTENT = re.compile(r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$")
 #: An expected result of fewer 5-grams is met by chance (the same short answer, the same form of a check): it counts
 #: beside other likeness, not alone.
 _ALONE = 80
@@ -65,6 +54,11 @@ class Overlap(BaseModel):
     files: float | None
     expected: float | None
 
+    def __str__(self) -> str:
+        parts = [("instruction", self.instruction), ("files", self.files), ("expected result", self.expected)]
+        told = ", ".join(f"{name} {value:.2f}" for name, value in parts if value is not None)
+        return f"{self.first} and {self.second}: {', '.join(self.kinds)} ({told})"
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
@@ -77,23 +71,17 @@ class Fingerprint:
     digests: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    words: frozenset[int]
-    digests: dict[str, int]
-
-
 def fingerprint(id: str) -> Fingerprint:
     """Reads a task by reference, with its world. Raises as `registry.find` and the pack's `world`."""
     pack, task = registry.find(id)
     expected: list[str] = []
     for step in task.steps:
         for folder in (step.tests_dir, step.solution_dir):
-            for path in _walk(folder):
+            for path in walk(folder):
                 if path.name not in _NAMES:
-                    expected.append(_text(path))
+                    expected.append(text_of(path))
     world = pack.world(task)
-    files = _files(world) if world is not None else _Files(frozenset(), {})
+    files = words_of_files(world) if world is not None else Files(frozenset(), {})
     return Fingerprint(
         id=id,
         instruction=shingles("\n".join(step.instruction for step in task.steps)),
@@ -101,6 +89,20 @@ def fingerprint(id: str) -> Fingerprint:
         expected=shingles("\n".join(expected), numbers=True),
         digests=files.digests,
     )
+
+
+def compare(first: Sequence[str], second: Sequence[str], *, threshold: float = 0.8) -> tuple[list[Overlap], list[str]]:
+    """The pairs of two sets of task references that have too much in common, and a line for each task that could not
+    be read. Builds the worlds of all; the words of files are read once on a machine."""
+    prints: dict[str, Fingerprint] = {}
+    unread: list[str] = []
+    for id in dict.fromkeys([*first, *second]):
+        try:
+            prints[id] = fingerprint(id)
+        except (EnvkitError, OSError) as error:
+            unread.append(f"{id}: {error}")
+    sides = [[prints[id] for id in side if id in prints] for side in (first, second)]
+    return list(overlaps(sides[0], sides[1], threshold=threshold)), unread
 
 
 def overlaps(
@@ -173,18 +175,6 @@ def similarity(one: frozenset[int], other: frozenset[int]) -> float | None:
     return len(one & other) / len(one | other) if one and other else None
 
 
-def shingles(text: str, *, numbers: bool = False) -> frozenset[int]:
-    """The hashed word 5-grams of a text, all numbers counting as one unless `numbers`; a shorter text is one piece."""
-    folded = text.casefold() if numbers else re.sub(r"\d[\d.,]*", " # ", text.casefold())
-    words = re.findall(r"#|[^\W_]+", folded)
-    pieces = [" ".join(words[n : n + _WORDS]) for n in range(max(1, len(words) - _WORDS + 1))] if words else []
-    return frozenset(_hash(piece.encode()) for piece in pieces)
-
-
-def _hash(data: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(data, digest_size=7).digest(), "big")
-
-
 def _candidates(first: Sequence[frozenset[int]], second: Sequence[frozenset[int]]) -> set[tuple[int, int]]:
     """Pairs that agree in a band of their MinHash signatures: practically all with a similarity of 0.6 or more."""
     bands: dict[tuple[int, bytes], list[int]] = {}
@@ -211,65 +201,3 @@ def _bands(part: frozenset[int]) -> list[tuple[int, bytes]]:
         mixed ^= mixed >> np.uint64(29)
         lowest = np.minimum(lowest, (mixed * np.uint64(0x9E3779B97F4A7C15)).min(axis=0))
     return [(band, lowest[band * _ROWS : (band + 1) * _ROWS].tobytes()) for band in range(_BANDS)]
-
-
-@lru_cache(maxsize=4096)
-def _files(world: Path) -> _Files:
-    digests: dict[str, int] = {}
-    words: set[int] = set()
-    for path in _walk(world):
-        data = path.read_bytes() if path.stat().st_size <= _MAX_TEXT else None
-        if data == b"":
-            continue  # an empty file is like every other
-        digests[path.relative_to(world).as_posix()] = _hash(data) if data is not None else _hash_file(path)
-        words |= shingles(_text(path))
-    return _Files(frozenset(words), digests)
-
-
-def _hash_file(path: Path) -> int:
-    total = hashlib.blake2b(digest_size=7)
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            total.update(block)
-    return int.from_bytes(total.digest(), "big")
-
-
-def _text(path: Path) -> str:
-    """The words of a file: of an office file those between its tags; "" for what is neither that nor text."""
-    if path.suffix.casefold() in _OFFICE:
-        return " ".join(_office_words(path))
-    if path.stat().st_size > _MAX_TEXT:
-        return ""
-    data = path.read_bytes()
-    try:
-        return "" if b"\0" in data else data.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
-
-
-def _office_words(path: Path) -> Iterator[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            left = _MAX_TEXT
-            for info in archive.infolist():
-                # styles and themes are the program's words, not the author's
-                if re.search(
-                    r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$", info.filename
-                ):
-                    with archive.open(info) as stream:
-                        data = stream.read(left)
-                    left -= len(data)
-                    yield re.sub(r"<[^>]*>", " ", data.decode("utf-8", "replace"))
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
-        return  # a broken file, or one with a password, has no words to compare
-
-
-def _walk(folder: Path | None) -> Iterable[Path]:
-    if folder is None:
-        return
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(place, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
