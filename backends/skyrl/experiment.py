@@ -72,6 +72,36 @@ def experiment_class(
             filler = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
             return EnvkitGenerator(plan, inference_engine_client, runner, loop=loop, filler=int(filler or 0))
 
+        def _setup_trainer(self) -> Any:
+            """Simulated training needs no workers, nor what only they need."""
+            if not self.cfg.trainer.fully_async.simulate_training:
+                return super()._setup_trainer()
+            client = self._client_of(plan.engines.urls) if len(plan.engines.urls) == 1 else self.get_inference_client()
+            self.trainer = self.get_trainer(
+                cfg=self.cfg,
+                tracker=self.get_tracker(),
+                tokenizer=self.tokenizer,
+                train_dataset=self.train_dataset,
+                eval_dataset=self.eval_dataset,
+                inference_engine_client=client,
+                generator=self.get_generator(self.cfg, self.tokenizer, client),
+                colocate_pg=self.colocate_pg,
+            )
+            return self.trainer
+
+        def _client_of(self, urls: Sequence[str]) -> Any:
+            """SkyRL's client of a server that is there: what it would make itself, without its router's package."""
+            from skyrl.backends.skyrl_train.inference_servers.remote_inference_client import RemoteInferenceClient
+
+            model = self.cfg.trainer.policy.model.path
+            return RemoteInferenceClient(
+                proxy_url=urls[0],
+                server_urls=list(urls),
+                data_parallel_size=1,
+                model_name=model,
+                tokenizer=self.tokenizer,
+            )
+
         def get_trainer(self, **parts: Any) -> Any:
             if not asynchronous(plan):
                 return fair(RayPPOTrainer)(**parts)

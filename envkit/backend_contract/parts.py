@@ -155,7 +155,8 @@ async def check_engines(engines: Engines, trainer: Trainer) -> list[Any]:
         assert isinstance(metrics, dict)
         for _, done in await asyncio.gather(*long):
             assert done.finish in ("stop", "length", "context"), f"an update ended a request in flight: {done.finish}"
-            assert set(done.versions.tolist()) <= {0, 7}
+            found = set(done.versions.tolist())
+            assert found <= {0, 7}, f"tokens in flight during update(version=7) are labelled {found}"
             assert (np.diff(done.versions) >= 0).all(), "versions go back within one completion"
         _, done = await sampled(client, 5)
         assert set(done.versions.tolist()) == {7}, (

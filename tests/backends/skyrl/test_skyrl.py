@@ -231,6 +231,16 @@ class Recorded:
         await self.trials.close()
 
 
+class Controlled(engines.FakeEngine):  # type: ignore[misc,name-defined]
+    """Answers SkyRL's control requests as its servers do."""
+
+    async def answer(self, route: str, payload: Any, headers: Any, reader: Any, writer: Any) -> Any:
+        if route.startswith(("/pause", "/resume")):
+            self.routes.append((route, payload))
+            return engines.http(200, {"status": "ok"}, "Content-Type: application/json\r\n")
+        return await super().answer(route, payload, headers, reader, writer)
+
+
 @asynccontextmanager
 async def scripted(tokenizer: Any) -> Any:
     """An engine that answers the question in the prompt, right or wrong by the seed, and refuses one in eight."""
@@ -245,7 +255,7 @@ async def scripted(tokenizer: Any) -> Any:
         ids = tokenizer.encode(said + "<|im_end|>", add_special_tokens=False)
         return bytes(engines.http(200, engines.body(ids, choice={"weight_versions": None})))
 
-    engine = engines.FakeEngine(answer)
+    engine = Controlled(answer)
     engine.models = {"data": [{"id": "tiny", "max_model_len": 4096}]}
     server = await asyncio.start_server(engine.handle, "127.0.0.1", 0, limit=2**24)
     try:
@@ -254,7 +264,7 @@ async def scripted(tokenizer: Any) -> Any:
         server.close()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_its_asynchronous_loop_consumes_64_groups_of_real_trials_without_losing_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
