@@ -116,7 +116,9 @@ def _lengths(args: argparse.Namespace, context: int | None) -> Lengths:
         if context is not None and context < 2 * means[0]:
             # means that were measured under 160,000 tokens scale with a shorter context
             share = min(1.0, context / 160_000)
-            means = (means[0] * share, max(1.0, means[1] * share), means[2])
+            mean, turns = means[0] * share, max(1.0, means[1] * share)
+            sampled = mean * means[1] * means[2] / means[0]
+            means = (mean, turns, min(means[2], sampled / turns))
         source = "the published ablation's means (give --lengths RUN to measure)"
     elif any(value is None for value in means):
         raise UserError("--mean-tokens, --turns and --turn-tokens go together: one is missing")

@@ -197,7 +197,8 @@ def subject_of(
 def _gpu_share(arguments: tuple[str, ...]) -> float:
     """vLLM's --gpu-memory-utilization among the engine's arguments, or vLLM's own default."""
     name, found = "--gpu-memory-utilization", None
-    for here, after in zip(arguments, (*arguments[1:], ""), strict=True):
+    for number, here in enumerate(arguments):
+        after = arguments[number + 1] if number + 1 < len(arguments) else ""
         if here == name:
             found = after
         elif here.startswith(f"{name}="):

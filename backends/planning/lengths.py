@@ -175,13 +175,24 @@ def measured(folder: Path) -> Lengths:
 
 
 def _records(folder: Path) -> Iterator[dict[str, Any]]:
-    """Trials' records, below `trials/` or a version's folder in it; what can't be read says nothing."""
-    for path in sorted({*folder.glob("*/result.json"), *folder.glob("*/*/result.json")}):
-        if path.parent.name.startswith("attempt-"):
-            continue
+    """The last record of each trial: `ID/result.json`, or of training `vN/GROUP/SLOT/attempt-N/result.json`. At fixed
+    depths, since an agent's own files may be called anything. What can't be read says nothing."""
+    last: dict[Path, Path] = {}
+    for depth in ("*", "*/*/*"):
+        for path in folder.glob(f"{depth}/attempt-*/result.json"):
+            trial = path.parent.parent
+            if trial not in last or _number(path) > _number(last[trial]):
+                last[trial] = path
+        last |= {path.parent: path for path in folder.glob(f"{depth}/result.json")}
+    for trial in sorted(last):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(last[trial].read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(record, dict):
             yield record
+
+
+def _number(path: Path) -> int:
+    number = path.parent.name.removeprefix("attempt-")
+    return int(number) if number.isdigit() else 0

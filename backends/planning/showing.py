@@ -68,7 +68,7 @@ def lines(found: Estimate) -> list[str]:
     """An estimate as text."""
     s = found.subject
     out = [
-        f"{s.shape.name}: {s.shape.parameters / 1e9:.2f}B parameters, {s.shape.active / 1e9:.2f}B of them for a token; "
+        f"{s.shape.name}: {_count(s.shape.parameters)} parameters, {_count(s.shape.active)} of them for a token; "
         f"{s.shape.layers} layers, {sum(s.shape.full)} with keys and values",
         f"{s.cluster}; trajectories: {s.lengths.mean:,.0f} tokens, {s.lengths.turns:.1f} turns, "
         f"{s.lengths.sampled:,.0f} sampled ({s.lengths.source})",
@@ -113,12 +113,16 @@ def lines(found: Estimate) -> list[str]:
             f"  both        {_levels(*found.step_s)} s: {_waits(found)}",
             f"nodes: neither waits with {_range(*found.balance, digits=1)} of {s.cluster.nodes} for inference; "
             f"the plan has {s.engines * s.tensor / s.cluster.per_node:g} there, {s.world / s.cluster.per_node:g} train",
-            f"{s.steps} steps: {_range(*(s.steps * t / 3600 for t in found.step_s))} h, "
+            f"{s.steps} steps: {_range(*(s.steps * t / 3600 for t in found.step_s), digits=1)} h, "
             f"${_range(*found.cost)} at ${s.price[0]:g}-{s.price[1]:g} a GPU hour",
         ]
     out += [f"note: {note}" for note in found.notes]
     out += [f"can't be: {problem}" for problem in found.problems]
     return out
+
+
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e9:.2f}B" if parameters >= 5e7 else f"{parameters / 1e6:.2f}M"
 
 
 def _waits(found: Estimate) -> str:

@@ -48,7 +48,7 @@ def rank(subject: Subject, world: int) -> list[Ranked]:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, *, launcher: Any = None) -> int:
     for name in ("top", "repeat", "world", "tokens", "row"):
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.json:
         print("\n".join(lines(subject, ranked, world, args.top)), flush=True)
-    timed = _measure(args, plan, subject, ranked, world) if args.measure else []
+    timed = _measure(args, plan, subject, ranked, world, launcher) if args.measure else []
     if args.json:
         options.dump(_json(ranked, world, args.top, timed))
     return 1 if timed and all(one.failure is not None for one in timed) else 0
@@ -97,7 +97,9 @@ def lines(subject: Subject, ranked: list[Ranked], world: int, top: int) -> list[
     return out
 
 
-def _measure(args: argparse.Namespace, plan: Plan, subject: Subject, ranked: list[Ranked], world: int) -> list[Timed]:
+def _measure(
+    args: argparse.Namespace, plan: Plan, subject: Subject, ranked: list[Ranked], world: int, launcher: Any
+) -> list[Timed]:
     trainer = getattr(plan, "trainer", None)
     if not isinstance(trainer, MegatronTrainerConfig):
         raise UserError(f"--measure times Megatron layouts; backend {plan.backend!r} has none")
@@ -118,6 +120,7 @@ def _measure(args: argparse.Namespace, plan: Plan, subject: Subject, ranked: lis
             row=args.row or int(subject.lengths.mean),
             repeat=args.repeat,
             timeout_s=args.timeout_s,
+            launcher=launcher,
         )
         async for one in made:
             found.append(one)

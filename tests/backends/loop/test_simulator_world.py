@@ -107,7 +107,7 @@ def test_settings_answer_to_their_trouble(benchmark: Any) -> None:
     assert not healthy.ended
     assert healthy.lost == 0.0
     troubles = {one.name: one for one in benchmark.troubles(out, healthy.trials_per_s)}
-    for name in ("provider rate", "slow judges"):
+    for name in ("provider rate", "provider cap"):
         trouble = troubles[name]
         scenario = benchmark.scenario_of(out, **trouble.scenario)
         without = benchmark.measure(benchmark.plan_of(out, steps, {}), scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,40 +12,49 @@ import pytest
 from envkit.backends.algorithms import AlgorithmConfig
 from envkit.backends.megatron import Layout
 from envkit.backends.megatron.config import MegatronTrainerConfig
+from envkit.backends.planning import sweep
 from envkit.backends.planning.timing import synthetic_batch, time_layouts
 
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
 
-async def test_layouts_are_timed_and_a_bad_one_is_a_line(folders: dict[str, Path], pool: Any) -> None:
-    config = MegatronTrainerConfig(model=folders["untied"], world=2, threads=1, logprob_chunk=16)
-    # four layers can't be cut into three parts of a pipeline, nor four heads over eight ranks: two ranks, two ways, and
-    # one way that the model refuses
-    layouts = [Layout(), Layout(tensor=2), Layout(pipeline=2, virtual_stages=4)]
-    timed = [
+def test_a_sweep_times_real_steps(
+    folders: dict[str, Path], pool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'backend = "megatron-torch"\n[tasks]\ninclude = ["office/*"]\n[policy]\ncontext = 64\n[loop]\nsteps = 2\n'
+        f'[batch]\ntokens_per_micro_batch = 64\n[trainer]\nmodel = "{folders["untied"]}"\nworld = 2\nthreads = 1\n'
+        "logprob_chunk = 16\n"
+    )
+    parser = argparse.ArgumentParser()
+    sweep.add_arguments(parser)
+    parser.add_argument("--json", action="store_true")
+    arguments = [str(plan), "--gpus", "4xH100", "--tokens", "256", "--row", "32", "--repeat", "2", "--timeout-s", "200"]
+    args = parser.parse_args([*arguments, "--measure", "2", "--json"])
+    assert sweep.run(args, launcher=pool) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["world"] == 2
+    timed = [one for one in told["layouts"] if "measured_s" in one]
+    assert timed == told["layouts"][:2]
+    for one in timed:
+        assert one["failure"] is None
+        assert len(one["measured_s"]) == 2
+        assert min(one["measured_s"]) > 0
+
+
+async def test_a_layout_that_fails_is_a_line(folders: dict[str, Path], pool: Any) -> None:
+    config = MegatronTrainerConfig(model=folders["untied"], world=2, threads=1)
+    impossible = Layout(pipeline=2, virtual_stages=4)  # of four layers
+    (timed,) = [
         one
         async for one in time_layouts(
-            config,
-            AlgorithmConfig(),
-            layouts,
-            vocab=97,
-            tokens=256,
-            micro=64,
-            row=32,
-            repeat=2,
-            timeout_s=200,
+            config, AlgorithmConfig(), [impossible], vocab=97, tokens=64, micro=64, row=32, repeat=1, timeout_s=200,
             launcher=pool,
         )
-    ]
-    assert [one.layout for one in timed] == layouts
-    for one in timed[:2]:
-        assert one.failure is None
-        assert len(one.seconds) == 2
-        assert one.best_s is not None
-        assert one.best_s > 0
-    assert timed[2].seconds == ()
-    assert timed[2].best_s is None
-    assert timed[2].failure
+    ]  # fmt: skip
+    assert (timed.layout, timed.seconds, timed.best_s) == (impossible, (), None)
+    assert timed.failure
 
 
 def test_a_synthetic_batch_has_the_tokens_that_were_asked_for() -> None:

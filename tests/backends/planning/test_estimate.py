@@ -99,14 +99,18 @@ def test_a_distribution_has_the_mean_that_was_asked_for() -> None:
 
 
 def test_trajectories_are_measured_from_a_run(tmp_path: Path) -> None:
-    for number, (context, sampled, turns) in enumerate([(1_000, 300, 3), (3_000, 500, 5)]):
-        folder = tmp_path / "trials" / ("v3" if number else ".") / f"task.{number}"
-        (folder / "attempt-1").mkdir(parents=True)
+    def write(path: str, context: int, sampled: int, turns: int) -> None:
+        file = tmp_path / "trials" / path / "result.json"
+        file.parent.mkdir(parents=True)
         usage = {"max_context_tokens": context, "completion_tokens": sampled}
         timings = {"agent": 10.0 * turns, "policy": 8.0 * turns, "start": 2.0, "verify": 4.0}
-        record = json.dumps({"usage": usage, "turns": turns, "timings": timings})
-        (folder / "result.json").write_text(record)
-        (folder / "attempt-1" / "result.json").write_text(record)  # an attempt is no trial
+        file.write_text(json.dumps({"usage": usage, "turns": turns, "timings": timings}))
+
+    write("task.0", 1_000, 300, 3)
+    write("task.0/attempt-1", 9_000, 900, 9)  # its trial's record is the one that counts
+    write("v3/g0000001/2/attempt-1", 9_000, 900, 9)
+    write("v3/g0000001/2/attempt-10", 3_000, 500, 5)  # training keeps attempts; the last one counts
+    write("v3/g0000001/2/attempt-10/artifacts/attempt-11", 7, 7, 7)  # an agent's own file
     (tmp_path / "trials" / "torn").mkdir()
     (tmp_path / "trials" / "torn" / "result.json").write_text('{"usage"')
     found = measured(tmp_path)
