@@ -52,7 +52,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     temp = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # short, for the names of sockets below it
     monkeypatch.setenv("RAY_TMPDIR", str(temp))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store = {"object_store_memory": 100 << 20}
     head = {"include_dashboard": False, "_system_config": QUICK, "num_cpus": 0, **store}
