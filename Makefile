@@ -152,7 +152,7 @@ PYTHON312 ?= $(shell for p in python3.12 python3.13 $(HOME)/.pyenv/versions/3.1[
 
 # Every warning is an error: dead links and anchors, files and names that are not there (docs/_ext). External links are not fetched.
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -E -j auto -b html docs build/docs
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(call into,$(VENV),-e '.[docs]')
