@@ -11,6 +11,7 @@ from envkit.backends.planning.estimate import Subject, estimate, subject_of
 from envkit.backends.planning.gpus import GPUS, cluster_of
 from envkit.backends.planning.lengths import PUBLISHED, Lengths, given, measured
 from envkit.backends.planning.model import known_models
+from envkit.backends.planning.published import beside
 from envkit.backends.planning.showing import lines, to_json
 from envkit.backends.planning.speed import DEFAULT, Efficiency
 from envkit.backends.run.plan import Plan, read_plan
@@ -142,4 +143,6 @@ def run(args: argparse.Namespace) -> int:
         options.dump(to_json(found))
     else:
         print("\n".join(lines(found)))
+        if known := beside(subject):
+            print("\n".join(["", *known]))
     return 1 if found.problems else 0

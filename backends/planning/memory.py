@@ -216,7 +216,7 @@ def _all_numbers(shape: ModelShape, layout: Layout, own: range) -> float:
 
 def _kept(shape: ModelShape, layout: Layout, training: Training, own: range, stage: int) -> float:
     """Kept from the forward to the backward pass, for all micro-batches that are in flight on this stage."""
-    flying = layout.pipeline - stage
+    flying: float = layout.pipeline - stage
     if layout.virtual_stages > 1:  # interleaving holds more of them, in part
         flying = layout.pipeline + (layout.pipeline - 1) / layout.virtual_stages
     how = training.recompute

@@ -3,25 +3,30 @@
     python -m envkit.backends.planning.published [docs/planning.md]       # to standard output, or into the page
 
 Made from the recipes in examples/recipes and the published means of trajectories; a test holds page and table together.
+`envkit plan` shows the same beside a plan for the model and the machines of a published run.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from envkit.backends.planning.estimate import Estimate, estimate, subject_of
+from envkit.backends.planning.estimate import Estimate, Subject, estimate, subject_of
 from envkit.backends.planning.gpus import GIB, cluster_of
 from envkit.backends.planning.lengths import PUBLISHED, given
 from envkit.backends.run.plan import read_plan
 
-__all__ = ["MARKERS", "document", "table"]
+__all__ = ["MARKERS", "beside", "document", "table"]
 
 #: What stands around the table in the page.
 MARKERS = ("<!-- published: begin -->", "<!-- published: end -->")
-#: Recipe, machines, published trials out, engines, and nodes for inference of all.
-RUNS = (("apex-35b", "14x8xH100", 550, 10, 10, 14), ("apex-397b", "20x8xH200", 300, 12, 12, 20))
+#: Recipe, model, machines, published trials out, engines, and nodes for inference of all.
+RUNS = (
+    ("apex-35b", "qwen3.6-35b-a3b", "14x8xH100", 550, 10, 10, 14),
+    ("apex-397b", "qwen3.5-397b-a17b", "20x8xH200", 300, 12, 12, 20),
+)
 
 
 def reckon(recipe: Path, gpus: str, means: str, *sets: str) -> Estimate:
@@ -34,7 +39,7 @@ def reckon(recipe: Path, gpus: str, means: str, *sets: str) -> Estimate:
 def table(recipes: Path) -> str:
     """The table, in Markdown. Raises `UserError` for a recipe that can't be read."""
     lines = ["| run | figure | published | computed | difference |", "|---|---|---|---|---|"]
-    for name, gpus, trials, engines, inference, nodes in RUNS:
+    for name, _, gpus, trials, engines, inference, nodes in RUNS:
         found = reckon(recipes / f"{name}.toml", gpus, "chosen")
         short = reckon(recipes / f"{name}.toml", gpus, "untrained")
         label = f"{name}, {gpus}"
@@ -44,6 +49,24 @@ def table(recipes: Path) -> str:
     low = reckon(recipes / "apex-397b.toml", "20x8xH200", "chosen", f"engines.arguments={_share(0.84)}")
     lines.append(f"| | trials out by KV with a GPU share of 0.84 | - | {_kv(low)[1]:,.0f} | see below |")
     return "\n".join(lines) + "\n"
+
+
+def beside(subject: Subject) -> list[str]:
+    """Lines of text: what was published for this model on these machines, beside what follows; none for others."""
+    batch = (subject.max_staleness, subject.groups_per_step, subject.group_size)
+    for _, model, gpus, trials, engines, inference, nodes in RUNS:
+        if subject.shape.name == model and subject.cluster == cluster_of(gpus) and batch == (3, 16, 16):
+            free = replace(subject, max_running=1_000_000)  # what a typed-in number stands for
+            both = [
+                estimate(replace(free, lengths=given(*PUBLISHED[means], context=free.context, source=means)))
+                for means in ("chosen", "untrained")
+            ]
+            if any(one.balance is None for one in both):
+                return []
+            rows = list(_rows(both[0], both[1], trials, engines, inference, nodes))
+            head = ("published run", "published", "computed", "difference")
+            return [f"{a:<40}{b:>20}{c:>24}  {d}" for a, b, c, d in (head, *rows)]
+    return []
 
 
 def _share(share: float) -> str:

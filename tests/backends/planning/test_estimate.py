@@ -126,6 +126,8 @@ def test_the_command_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) 
     assert main(["plan", str(BIG), "--gpus", "14x8xH100"]) == 0
     said = capsys.readouterr().out
     assert "staleness                1,024" in said
+    (row,) = [line for line in said.splitlines() if line.startswith("trials out by staleness")]
+    assert row.split()[-3:] == ["1,024", "1,024", "none"]
     assert "<- binds" in said
     assert main(["plan", str(BIG), "--gpus", "H100", "--json", "--price", "2"]) == 0
     told = json.loads(capsys.readouterr().out)
