@@ -20,7 +20,7 @@ from envkit.backends.skyrl.dataset import TaskDataset
 from envkit.backends.skyrl.generator import EnvkitGenerator
 from envkit.backends.skyrl.groups import GroupRunner
 from envkit.backends.skyrl.settings import asynchronous, settings_of
-from envkit.backends.skyrl.trainer import fair
+from envkit.backends.skyrl.trainer import fair, simulated
 from envkit.failure import EnvkitError, UserError, capture
 
 __all__ = ["build_config", "experiment_class", "train"]
@@ -105,8 +105,9 @@ def experiment_class(
         def get_trainer(self, **parts: Any) -> Any:
             if not asynchronous(plan):
                 return fair(RayPPOTrainer)(**parts)
-            simulated = self.cfg.trainer.fully_async.simulate_training
-            return fair(FullyAsyncTrainerSim if simulated else FullyAsyncRayPPOTrainer)(**parts)
+            if self.cfg.trainer.fully_async.simulate_training:
+                return fair(simulated(FullyAsyncTrainerSim))(**parts)
+            return fair(FullyAsyncRayPPOTrainer)(**parts)
 
     return EnvkitExperiment
 
@@ -185,7 +186,13 @@ class _Thread(threading.Thread):
     async def _train(self) -> None:
         self._own = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        await self._trainer.train()
+        try:
+            await self._trainer.train()
+        finally:
+            # SkyRL's own entry point leaves its client to the end of its process; ours goes on.
+            close = getattr(self._trainer.inference_engine_client, "aclose", None)
+            if close is not None:
+                await close()
 
     def cancel(self) -> None:
         if self._own is not None and self._task is not None and not self._own.is_closed():

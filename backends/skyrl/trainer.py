@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["fair"]
+__all__ = ["fair", "simulated"]
 
 
 def fair(base: type[Any]) -> type[Any]:
@@ -39,6 +39,20 @@ def fair(base: type[Any]) -> type[Any]:
 
     Fair.__name__ = Fair.__qualname__ = f"Fair{base.__name__}"
     return Fair
+
+
+def simulated(base: type[Any]) -> type[Any]:
+    """A subclass of `FullyAsyncTrainerSim`, whose stand-in for the trainer's workers lacks two calls that the loop of
+    SkyRL 0.4.0 makes."""
+
+    class Simulated(base):  # type: ignore[misc]
+        def init_weight_sync_state(self) -> None:
+            super().init_weight_sync_state()
+            for name, answer in (("get_timing_metrics", {}), ("finalize_pending_saves", None)):
+                if not hasattr(self.dispatch, name):
+                    setattr(self.dispatch, name, lambda *_, answer=answer: answer)
+
+    return Simulated
 
 
 def _live(data: Any) -> list[bool]:

@@ -40,7 +40,7 @@ def test_a_run_trains_as_the_plan_says_and_resumes(backend_under_test: BackendUn
     folder = backend_under_test.folder / "run"
     folder.mkdir()
     first = PracticeTrials(failing=frozenset({1}))  # a third of all rollouts never have a verdict
-    done = within(run_to_the_end(backend_under_test, folder, first))
+    done = within(run_to_the_end(backend_under_test, folder, first, max_staleness=0))
     assert done.failure is None, f"the run failed, though two of three rollouts of each group are valid: {done.failure}"
     assert done.step == 2, f"expected 2 steps, found {done.step}"
     assert not done.interrupted
@@ -50,7 +50,7 @@ def test_a_run_trains_as_the_plan_says_and_resumes(backend_under_test: BackendUn
     assert first.newest >= 1, "no token was sampled by weights of after the first step: new weights never got there"
     assert done.checkpoint is not None, "no checkpoint at the end"
     again = PracticeTrials()
-    resumed = within(run_to_the_end(backend_under_test, folder, again))
+    resumed = within(run_to_the_end(backend_under_test, folder, again, max_staleness=0))
     assert resumed.step == 2, f"a finished run that is run again is at step {resumed.step}, expected 2"
     assert not [r for r in again.requests if r.train], "a finished run asked for more rollouts to train on"
 

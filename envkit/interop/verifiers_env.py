@@ -109,7 +109,7 @@ class EnvkitEnv(vf.MultiTurnEnv):  # type: ignore[misc]
 
     async def setup_state(self, state: Any) -> Any:
         """Starts the sandbox and the session; the harness's first observation is the prompt."""
-        env = make_async(state["info"]["task"], **self._options)
+        env = make_async(state["info"]["envkit_task"], **self._options)
         try:
             observation, _ = await env.reset(seed=int(state["input"].get("example_id") or 0))
         except (EnvkitError, OSError) as error:
@@ -197,7 +197,7 @@ def _dataset(tasks: Sequence[str]) -> Any:
     from datasets import Dataset
 
     rows = [
-        {"prompt": [{"role": "user", "content": task}], "answer": "", "info": json.dumps({"task": task})}
+        {"prompt": [{"role": "user", "content": task}], "answer": "", "info": json.dumps({"envkit_task": task})}
         for task in tasks
     ]
     return Dataset.from_list(rows)

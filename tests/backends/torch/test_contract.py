@@ -24,7 +24,7 @@ def envkit_plan(folder: Path) -> dict[str, Any]:
     return {
         "backend": "torch",
         "trainer": {"model": str(folder), "threads": 1, "optimizer": {"lr": 1e-3}},
-        "engines": {"threads": 1, "max_rows": 16},
+        "engines": {"threads": 1, "max_rows": 16, "start_timeout_s": 600.0},
     }
 
 

@@ -84,6 +84,7 @@ def completion(
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
+        "created": 1_764_500_000,
         "model": "fake-1",
         "choices": [{"index": 0, "message": said, "finish_reason": finish}],
         "usage": counts,
