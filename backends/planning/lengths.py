@@ -146,7 +146,7 @@ def measured(folder: Path) -> Lengths:
         read += 1
         usage = record.get("usage") or {}
         length, sampled, turns = usage.get("max_context_tokens"), usage.get("completion_tokens"), record.get("turns")
-        if not length or not sampled or not turns:
+        if not all(isinstance(number, int | float) and number > 0 for number in (length, sampled, turns)):
             continue
         tokens.append(float(length))
         sums["turns"] += turns
