@@ -1,4 +1,4 @@
-"""The README's examples name things that exist. (Its commands are tried in tests/docs.)"""
+"""The README's examples name things that exist. (Its commands and links are tried in tests/docs.)"""
 
 from __future__ import annotations
 
@@ -20,12 +20,3 @@ def test_every_make_target_it_names_exists() -> None:
     makefile = (Path(__file__).resolve().parent.parent / "Makefile").read_text()
     for target in set(re.findall(r"make ([a-z-]+)", README)):
         assert re.search(rf"^{target}:", makefile, re.M), target
-
-
-def test_every_link_into_the_repository_leads_somewhere() -> None:
-    root = Path(__file__).resolve().parent.parent
-    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
-    for page in pages:
-        for link in re.findall(r"\]\(([^)#\s]+)\)", page.read_text()):
-            if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} links to {link}"

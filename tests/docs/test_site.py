@@ -65,6 +65,11 @@ def test_links_of_the_readme_must_lead_to_files_and_headings(tmp_path: Path) -> 
     assert [problem.partition(":")[0] for problem in found] == ["docs/a.md#parts", "docs/b.md"]
 
 
+def test_links_of_every_page_lead_to_files() -> None:
+    told = [f"{page.name}: {problem}" for page in pages.PAGES for problem in links_of(page, {})]
+    assert [problem for problem in told if "no such file" in problem] == []
+
+
 def test_a_reference_has_signatures_fields_and_what_is_raised() -> None:
     text = reference(SOURCE, ["envkit.harness"])
     assert "async def step(message: AssistantMessage) -> Observation | End" in text
