@@ -12,7 +12,7 @@ export UV_NO_PROGRESS := 1
 comma := ,
 into = $(BIN)/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install $(2)
 
-.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-faults test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-interop test-browser docs lint typecheck clean
+.PHONY: help install quickstart quickstart-train test test-slow test-slow-patient test-slow-faults test-docker test-opencode test-torch test-vllm test-megatron test-oracle test-interop test-browser vllm docs lint typecheck clean
 
 help:
 	@echo "make quickstart   install, evaluate the office pack's oracle and noop policies under the OpenCode harness, then"
@@ -91,8 +91,10 @@ test-torch: .venv-torch/.installed
 	OMP_NUM_THREADS=1 .venv-torch/bin/python -m pytest -m tokens --durations=15 $(PARALLEL)
 
 # Real vLLM on the CPU, in an environment of its own (2.5 GB below ENVKIT_HOME), asked by tests in .venv-torch.
-test-vllm: .venv-torch/.installed
+vllm: .venv-torch/.installed
 	.venv-torch/bin/python -m envkit.backends.vllm
+
+test-vllm: vllm
 	.venv-torch/bin/python -m pytest -m vllm --durations=10
 
 # Real megatron-core on the CPU, a process per rank, and one run with real vLLM. 0.16 is the last that takes Python 3.11.
