@@ -4,21 +4,24 @@ counts and not the task. Pure arithmetic with a fixed seed: the same values alwa
 Which method speaks is decided by the data alone, and told with the interval:
 
 - `exact` (Clopper and Pearson) where every cluster is one value of 0 or 1;
-- `bootstrap`: the studentised bootstrap over clusters, from 20 clusters up; where cluster sizes are uneven not narrower
-  than `t`, where the clusters are skewed (near 0 or 1) not narrower than `bounded`;
+- `bootstrap`: the studentised bootstrap over clusters, from 20 clusters up; where cluster sizes are uneven or a few
+  clusters differ far more than the others not narrower than `t`, where they are skewed (near 0 or 1) not narrower than
+  `bounded`;
 - `t`: below 20 clusters, with the bias-reduced cluster-robust variance (CR2) and Satterthwaite's degrees of freedom;
 - `bounded`: where neither is honest (few clusters and skewed, all alike, or a few that outweigh the others): the
   mean of the clusters and one more at the end of the range, under random weights (Gaffke's bounds). It needs
   nothing but the range, is exact for values of 0 and 1, and wide;
 - none, with the reason, for fewer than three clusters.
 
-tests/envkit/report/test_clustered.py holds the coverage against simulated worlds. Used by evaluations and comparisons.
+`python -m benchmarks.coverage` counts how often they hold the truth of simulated worlds; so does, with fewer
+repetitions, tests/envkit/report/test_clustered.py. Used by evaluations and comparisons.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+    Method = Callable[[Vector, Vector], tuple[Vector, Vector]]
 
-__all__ = ["Estimate", "estimate", "t_quantile"]
+__all__ = ["Estimate", "estimate", "intervals", "t_quantile"]
 
 #: From so many clusters up the bootstrap speaks, if they count for at least so many of equal size.
 BOOTSTRAP_FROM, BOOTSTRAP_EFFECTIVE = 20, 12.0
@@ -41,6 +46,9 @@ FEWEST = 3
 SKEWED_FEW, SKEWED_MANY = 0.2, 0.3
 #: Below this share of equal sizes, cluster sizes are uneven.
 EVEN = 0.7
+#: Above this kurtosis of the clusters' deviations (a normal one has 3) a few clusters make most of the variance: draws
+#: without them are too sure of themselves, and Student's t, which thinks of no such thing, is the wider one.
+HEAVY = 4.0
 #: Beyond so many clusters all methods agree, and the cheapest speaks.
 MANY = 2000
 _DRAWS, _SEED = 2000, 20260101
@@ -98,101 +106,151 @@ def estimate(
     by_cluster: dict[str, list[float]] = {}
     for value, cluster in zip(values, clusters, strict=True):
         by_cluster.setdefault(cluster, []).append(value)
-    sums = np.array([math.fsum(found) for found in by_cluster.values()])
-    sizes = np.array([float(len(found)) for found in by_cluster.values()])
+    sums = np.array([[math.fsum(found) for found in by_cluster.values()]])
+    sizes = np.array([[float(len(found)) for found in by_cluster.values()]])
     mean = math.fsum(values) / len(values)
-    method, lower, upper = "too few worlds", math.nan, math.nan
-    if len(sums) >= FEWEST:
-        method, lower, upper = _interval(sums, sizes, low, high, 1.0 - confidence)
+    methods, lowers, uppers = intervals(sums, sizes, low=low, high=high, confidence=confidence)
+    lower, upper = float(lowers[0]), float(uppers[0])
     none = math.isnan(lower)
     return Estimate(
         value=mean,
         lower=None if none else max(low, min(lower, mean)),
         upper=None if none else min(high, max(upper, mean)),
-        method=method,
+        method=methods[0],
         values=len(values),
-        clusters=len(sums),
+        clusters=len(by_cluster),
     )
 
 
-def _interval(sums: Vector, sizes: Vector, low: float, high: float, alpha: float) -> tuple[str, float, float]:
-    count = len(sums)
-    deviations = sums - sizes * (sums.sum() / sizes.sum())
-    squares = float((deviations**2).sum())
-    flat = squares <= 1e-18 * max(1.0, float((sums**2).sum()))
-    skewness = 0.0 if flat else abs(float((deviations**3).sum())) / squares**1.5
-    effective = float(sizes.sum() ** 2 / (sizes**2).sum())
-    if low == 0.0 and high == 1.0 and (sizes == 1.0).all() and np.isin(sums, (0.0, 1.0)).all():
-        return "exact", *exact_interval(round(sums.sum()), count, 1.0 - alpha)
-    many = count >= BOOTSTRAP_FROM and effective >= BOOTSTRAP_EFFECTIVE
-    if many and not flat:
-        if count > MANY:
-            return "t", *_student(sums, sizes, alpha)
-        lower, upper = _bootstrap(sums, sizes, alpha)
-        if effective < EVEN * count:
-            lower, upper = _hull((lower, upper), _student(sums, sizes, alpha))
-        if skewness > SKEWED_MANY and math.isfinite(high - low):
-            lower, upper = _hull((lower, upper), _bounded(sums, sizes, low, high, alpha))
-        return "bootstrap", lower, upper
-    if not flat and skewness <= SKEWED_FEW and count < BOOTSTRAP_FROM and effective >= FEWEST - 1e-9:
-        return "t", *_student(sums, sizes, alpha)
-    if math.isfinite(high - low):
-        return "bounded", *_bounded(sums, sizes, low, high, alpha)
-    return "too few worlds", math.nan, math.nan
+def intervals(
+    sums: Vector, sizes: Vector, *, low: float = 0.0, high: float = 1.0, confidence: float = 0.95
+) -> tuple[list[str], Vector, Vector]:
+    """The intervals of many samples with as many clusters each: a row each.
+
+    Args:
+        sums, sizes: Of each cluster's values, by sample and cluster.
+
+    Returns:
+        Each sample's method, lower and upper end, not yet held within the range; NaN where there is no interval.
+    """
+    samples, count = sums.shape
+    alpha = 1.0 - confidence
+    methods = ["too few worlds"] * samples
+    lower, upper = np.full(samples, np.nan), np.full(samples, np.nan)
+    if count < FEWEST:
+        return methods, lower, upper
+    total = sizes.sum(1)
+    deviations = sums - sizes * (sums.sum(1) / total)[:, None]
+    squares = (deviations**2).sum(1)
+    flat = squares <= 1e-18 * np.maximum(1.0, (sums**2).sum(1))
+    skewness = np.where(flat, 0.0, np.abs((deviations**3).sum(1)) / np.where(flat, 1.0, squares) ** 1.5)
+    effective = total**2 / (sizes**2).sum(1)
+    ranged = math.isfinite(high - low)
+
+    single = (low == 0.0 and high == 1.0) & (sizes == 1.0).all(1) & np.isin(sums, (0.0, 1.0)).all(1)
+    many = ~single & ~flat & (count >= BOOTSTRAP_FROM) & (effective >= BOOTSTRAP_EFFECTIVE)
+    few = ~single & ~flat & ~many & (skewness <= SKEWED_FEW) & (count < BOOTSTRAP_FROM) & (effective >= FEWEST - 1e-9)
+    rest = ~single & ~many & ~few & ranged
+    drawn = many & (count <= MANY)
+
+    def speak(which: Mask, name: str, method: Method) -> None:
+        """A method's ends for some rows; where they have ends already, the wider ones."""
+        if which.any():
+            low_end, high_end = method(sums[which], sizes[which])
+            lower[which] = np.fmin(lower[which], low_end)
+            upper[which] = np.fmax(upper[which], high_end)
+            for row in np.flatnonzero(which) if name else ():
+                methods[row] = name
+
+    def student(some: Vector, theirs: Vector) -> tuple[Vector, Vector]:
+        return _student(some, theirs, alpha)
+
+    def bounded(some: Vector, theirs: Vector) -> tuple[Vector, Vector]:
+        return _bounded(some, theirs, low, high, alpha)
+
+    speak(single, "exact", lambda some, _: _exact(some, confidence))
+    speak((many & ~drawn) | few, "t", student)
+    speak(drawn, "bootstrap", lambda some, theirs: _bootstrap(some, theirs, alpha))
+    tails = count * (deviations**4).sum(1) / np.where(flat, 1.0, squares) ** 2
+    speak(drawn & ((effective < EVEN * count) | (tails > HEAVY)), "", student)
+    # few large clusters among many small ones are few: what is true of few is asked of them
+    skewed = skewness > np.where(effective < BOOTSTRAP_FROM, SKEWED_FEW, SKEWED_MANY)
+    speak(drawn & skewed & ranged, "", bounded)
+    speak(rest, "bounded", bounded)
+    return methods, lower, upper
 
 
-def _hull(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    return min(first[0], second[0]), max(first[1], second[1])
+def _exact(sums: Vector, confidence: float) -> tuple[Vector, Vector]:
+    ends = np.array([exact_interval(round(float(total)), sums.shape[1], confidence) for total in sums.sum(1)])
+    return ends[:, 0], ends[:, 1]
 
 
-def _bootstrap(sums: Vector, sizes: Vector, alpha: float) -> tuple[float, float]:
+@lru_cache(maxsize=2)
+def _draws(count: int) -> Vector:
+    """How often each cluster comes in each draw: a column a draw."""
+    chances = np.full(count, 1.0 / count)
+    drawn = np.random.default_rng(_SEED).multinomial(count, chances, size=_DRAWS).astype(float)
+    return np.ascontiguousarray(drawn.T)
+
+
+@lru_cache(maxsize=2)
+def _weights(count: int) -> Vector:
+    return np.ascontiguousarray(np.random.default_rng(_SEED).standard_exponential((2 * _DRAWS, count)).T)
+
+
+def _bootstrap(sums: Vector, sizes: Vector, alpha: float) -> tuple[Vector, Vector]:
     """The studentised bootstrap: whole clusters drawn anew, each draw measured in its own standard errors."""
-    count, total = len(sums), sizes.sum()
-    mean = sums.sum() / total
-    error = math.sqrt(((sums - mean * sizes) ** 2 / (1.0 - sizes / total)).sum()) / total
-    drawn = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=_DRAWS).astype(float)
-    totals, squared = drawn @ sizes, drawn @ sizes**2
-    means = (drawn @ sums) / totals
-    squares = drawn @ sums**2 - 2.0 * means * (drawn @ (sums * sizes)) + means**2 * squared
+    drawn = _draws(sums.shape[1])
+    total = sizes.sum(1)
+    mean = sums.sum(1) / total
+    error = np.sqrt(((sums - mean[:, None] * sizes) ** 2 / (1.0 - sizes / total[:, None])).sum(1)) / total
+    totals, squared = sizes @ drawn, sizes**2 @ drawn
+    means = (sums @ drawn) / totals
+    squares = sums**2 @ drawn - 2.0 * means * ((sums * sizes) @ drawn) + means**2 * squared
     errors = np.sqrt(np.maximum(squares, 0.0) / (1.0 - np.minimum(squared / totals**2, 0.9))) / totals
     # a draw of clusters that are all alike measures nothing: it counts as infinitely far on its side
-    far = np.sign(means - mean) * 1e6
-    flat = errors <= 1e-9 * error
-    ratios = np.where(flat, far, (means - mean) / np.where(flat, 1.0, errors))
-    at_low, at_high = np.quantile(ratios, [alpha / 2.0, 1.0 - alpha / 2.0])
-    return mean - float(at_high) * error, mean - float(at_low) * error
+    away = means - mean[:, None]
+    flat = errors <= 1e-9 * error[:, None]
+    ratios = np.where(flat, np.sign(away) * 1e6, away / np.where(flat, 1.0, errors))
+    at_low, at_high = np.quantile(ratios, [alpha / 2.0, 1.0 - alpha / 2.0], axis=1)
+    return mean - at_high * error, mean - at_low * error
 
 
-def _student(sums: Vector, sizes: Vector, alpha: float) -> tuple[float, float]:
+def _student(sums: Vector, sizes: Vector, alpha: float) -> tuple[Vector, Vector]:
     """The cluster-robust t interval. The degrees of freedom are the smaller ones of two working models: variance
     between worlds alone, and between values alone."""
-    total = sizes.sum()
-    share = sizes / total
-    mean = sums.sum() / total
+    count = sums.shape[1]
+    total = sizes.sum(1)
+    share = sizes / total[:, None]
+    mean = sums.sum(1) / total
     scale = share / np.sqrt(1.0 - share)
-    variance = float(((scale * (sums / sizes - mean)) ** 2).sum())
-    freedom = float(len(sums) - 1)
-    if len(sums) <= MANY:
+    variance = ((scale * (sums / sizes - mean[:, None])) ** 2).sum(1)
+    freedom = np.full(len(sums), float(count - 1))
+    if count <= MANY:
+        diagonal = np.arange(count)
         for spread in (np.ones_like(sizes), 1.0 / sizes):
             weighted = share * spread
-            middle = float((share * weighted).sum())
-            matrix = np.outer(scale, scale) * (middle - weighted[:, None] - weighted[None, :])
-            matrix[np.diag_indices_from(matrix)] += scale**2 * spread
-            freedom = min(freedom, float(np.trace(matrix) ** 2 / (matrix**2).sum()))
-    width = t_quantile(1.0 - alpha / 2.0, freedom) * math.sqrt(variance)
+            middle = (share * weighted).sum(1)
+            matrix = middle[:, None, None] - weighted[:, :, None] - weighted[:, None, :]
+            matrix *= scale[:, :, None] * scale[:, None, :]
+            matrix[:, diagonal, diagonal] += scale**2 * spread
+            traces = matrix[:, diagonal, diagonal].sum(1)
+            freedom = np.minimum(freedom, traces**2 / (matrix**2).sum((1, 2)))
+    width = np.array([t_quantile(1.0 - alpha / 2.0, float(one)) for one in freedom]) * np.sqrt(variance)
     return mean - width, mean + width
 
 
-def _bounded(sums: Vector, sizes: Vector, low: float, high: float, alpha: float) -> tuple[float, float]:
+def _bounded(sums: Vector, sizes: Vector, low: float, high: float, alpha: float) -> tuple[Vector, Vector]:
     """Gaffke's bounds: what the mean could be if one more cluster, the largest, stood at the end of the range."""
-    weights = np.random.default_rng(_SEED).standard_exponential((2 * _DRAWS, len(sums) + 1))
-    more = weights[:, -1] * sizes.max()
-    total, whole = weights[:, :-1] @ sums, weights[:, :-1] @ sizes + more
-    lower = np.quantile((total + more * low) / whole, alpha / 2.0)
-    upper = np.quantile((total + more * high) / whole, 1.0 - alpha / 2.0)
-    return float(lower), float(upper)
+    weights = _weights(sums.shape[1] + 1)
+    more = sizes.max(1)[:, None] * weights[-1]
+    total, whole = sums @ weights[:-1], sizes @ weights[:-1] + more
+    lower = np.quantile((total + more * low) / whole, alpha / 2.0, axis=1)
+    upper = np.quantile((total + more * high) / whole, 1.0 - alpha / 2.0, axis=1)
+    return lower, upper
 
 
+@lru_cache(maxsize=256)
 def t_quantile(p: float, freedom: float) -> float:
     """The quantile of Student's t for p above one half; degrees of freedom need not be whole."""
     low, high = 0.0, 2.0
