@@ -31,7 +31,7 @@ _PAIRS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", type=Path, help="the plan, a TOML file; docs/train.md lists every key")
+    parser.add_argument("plan", type=Path, help="the plan, a TOML file; docs/plan.md lists every key")
     parser.add_argument(
         "--set", action="append", default=[], metavar="k=v", dest="sets", help="e.g. loop.group_size=8; may come often"
     )
