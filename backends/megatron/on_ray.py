@@ -10,9 +10,11 @@ configuration says so.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import socket
+import struct
 import time
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
@@ -26,6 +28,7 @@ from envkit.failure import CapabilityError, EnvkitError, FailureKind
 
 __all__ = ["RayLauncher"]
 
+_SIOCGIFADDR = 0x8915
 _ID = re.compile(r"(class_name|actor_id|pid|name|namespace|ip): ?")
 
 
@@ -134,11 +137,14 @@ class _Actor:
 
 
 def _interface(address: str) -> str | None:
-    """The network interface of this node with that address."""
-    import psutil
-
-    found = (name for name, own in psutil.net_if_addrs().items() if any(one.address == address for one in own))
-    return next(found, None)
+    """The network interface of this node with that address (IPv4)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has no address
+                said = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(said[20:24]) == address:
+                    return name
+    return None
 
 
 class RayRank:

@@ -71,7 +71,7 @@ class EngineHost:
             await asyncio.to_thread(shutil.rmtree, self._folder, True)
             self._folder = None
 
-    def take(self, version: str, name: str, piece: Any) -> str:
+    def take(self, version: str, name: str, piece: Any, is_first: bool) -> str:
         """Writes the next piece of a file of weights into this node's memory; the folder of its version."""
         if self._folder is None:
             shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
@@ -79,7 +79,7 @@ class EngineHost:
             self._folder = Path(tempfile.mkdtemp(prefix=mine, dir=shared))
         folder = self._folder / version
         folder.mkdir(exist_ok=True)
-        with (folder / name).open("ab") as file:
+        with (folder / name).open("wb" if is_first else "ab") as file:
             file.write(piece)
         return str(folder)
 
@@ -218,13 +218,15 @@ class RayVllmEngines(VllmEngines):
 
     def _ship(self, written: Written, replicas: list[Replica[Any]]) -> None:
         """A replica that does not take everything has no place afterwards."""
-        left, name = {replica.url: replica.process for replica in replicas}, written.path.name
+        left: dict[str, Any] = {replica.url: replica.process for replica in replicas}
+        name = written.path.name
         folders: dict[str, str] = {}
         for file in sorted(written.path.iterdir()):
             with file.open("rb") as pieces:
                 while piece := pieces.read(_PIECE_BYTES):
+                    is_first = pieces.tell() == len(piece)
                     held = self._ray.put(piece)
-                    asked = {url: actor.take.remote(name, file.name, held) for url, actor in left.items()}
+                    asked = {url: actor.take.remote(name, file.name, held, is_first) for url, actor in left.items()}
                     for url, ref in asked.items():
                         try:
                             folders[url] = self._ray.get(ref, timeout=_PIECE_S)
@@ -247,9 +249,10 @@ class RayVllmEngines(VllmEngines):
     def _discard(self, written: Written) -> None:
         name = written.path.name
         for replica in self._replicas:
-            if self._placed.pop((replica.url, name), None) is not None and replica.process is not None:
+            actor: Any = replica.process
+            if self._placed.pop((replica.url, name), None) is not None and actor is not None:
                 with contextlib.suppress(self._ray.exceptions.RayError):
-                    replica.process.drop.remote(name)
+                    actor.drop.remote(name)
         super()._discard(written)
 
 

@@ -24,6 +24,7 @@ SETS = (
     "loop.group_size=4",
     "evaluation=none",
     "engines.kv_cache_mb=128",
+    "engines.start_timeout_s=1200",
     "trial.timeout_s=900",
     'watching.live="off"',
 )
