@@ -167,7 +167,8 @@ export async function ask(path, parameters, signal) {
   return value;
 }
 
-export const enc = encodeURIComponent;
+/** A name for an address. A file's name that is no text (half of a surrogate pair) would be an error there. */
+export const enc = (name) => encodeURIComponent(String(name).replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd"));
 
 /** Says something to those who hear the page. */
 export function say(text) {

@@ -10,14 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class Address(str):
+    """Where a viewer answers, and its process."""
+
+    pid: int
+
+
 @contextmanager
-def served(*runs: Path) -> Iterator[str]:
-    """The address."""
+def served(*runs: Path) -> Iterator[Address]:
+    """The viewer's address."""
     command = [sys.executable, "-m", "envkit.cli.main", "view", *map(str, runs), "--no-browser", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["address"]
+            address = Address(json.loads(process.stdout.readline())["address"])
+            address.pid = process.pid
+            yield address
         finally:
             process.terminate()
             process.wait(20)
