@@ -14,7 +14,7 @@ import pytest
 
 from envkit.backends.vllm import install
 
-pytestmark = [pytest.mark.megatron, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.megatron, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[3]
 STEPS = 6
