@@ -215,7 +215,7 @@ def _importable() -> None:
         import typing_extensions
 
         # SkyRL declares 3.12, where pydantic takes the standard library's TypedDict; 3.11 needs this one.
-        typing.TypedDict = typing_extensions.TypedDict  # type: ignore[assignment]
+        typing.TypedDict = typing_extensions.TypedDict
         sys._envkit_skyrl_shim = True  # type: ignore[attr-defined]
     try:
         import skyrl.train.trainer  # noqa: F401

@@ -71,7 +71,7 @@ def load_environment(
         evaluated = registry.expand(tasks, split=eval_split) if eval_split else []
     except UserError:  # packs without splits
         evaluated = []
-    options = {
+    options: dict[str, Any] = {
         "harness": harness,
         "sandbox": sandbox,
         "harness_options": harness_options,

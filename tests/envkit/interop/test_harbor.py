@@ -62,7 +62,7 @@ async def in_harbor(task: Path, url: str, jobs: Path) -> Any:
 async def natively(url: str, folder: Path, *more: str) -> Any:
     """What the same model gets in a trial of ours."""
     said = await run(
-        sys.executable, "-W", "ignore", "-m", "envkit.cli.main", "run", f"office/{NAME}", "--harness", "opencode",
+        str(Path(sys.executable).parent / "envkit"), "run", f"office/{NAME}", "--harness", "opencode",
         "--out", str(folder), "--json", "--policy", f"chat:model=scripted,base_url={url}", *more,
     )  # fmt: skip
     return json.loads(said[said.index("{") :])["result"]

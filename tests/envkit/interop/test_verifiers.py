@@ -45,18 +45,8 @@ async def model(answer: str) -> Any:
 
 async def natively(url: str, run: Path) -> float | None:
     """What the same model gets in a trial of ours."""
-    command = [
-        sys.executable,
-        "-m",
-        "envkit.cli.main",
-        "run",
-        TASK,
-        "--harness",
-        "opencode",
-        "--out",
-        str(run),
-        "--json",
-    ]
+    envkit = str(Path(sys.executable).parent / "envkit")  # not `python -m`, which puts this folder on the path
+    command = [envkit, "run", TASK, "--harness", "opencode", "--out", str(run), "--json"]
     command += ["--policy", f"chat:model=scripted,base_url={url}"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
