@@ -24,7 +24,11 @@ sys.path.append(str(ROOT / "tests" / "envkit" / "view"))
 
 #: Resolves in the frame after the one in which the element is there.
 PAINTED = """async (selector) => {
-  while (!document.querySelector(selector)) await new Promise((done) => setTimeout(done, 2));
+  await new Promise((done) => {
+    const look = () => document.querySelector(selector) && (watch.disconnect(), done(), true);
+    const watch = new MutationObserver(look);
+    if (!look()) watch.observe(document, { childList: true, subtree: true });
+  });
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   return performance.now();
 }"""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-import math
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from envkit.trial.server import process_age
 
 __all__ = ["Row", "RunIndex", "attempt_numbers", "load_json", "load_record"]
 
+_TEXTS = ("task", "policy", "harness", "status", "failure", "stop", "finished")
+_NUMBERS = ("sample", "reward", "turns", "attempts")
 #: One trial in the list: JSON-shaped.
 Row = dict[str, Any]
 
@@ -33,7 +35,6 @@ _SEARCHED = 4000
 _LOOK_S = 1.0
 #: The longest that the reading of records waits for those who ask, in seconds, between twenty of them.
 _ASIDE_S = 0.5
-_LINE_KEYS = ("task", "sample", "policy", "harness", "status", "reward", "failure", "stop", "turns", "attempts")
 
 
 class RunIndex:
@@ -130,10 +131,10 @@ class RunIndex:
             return
         end = data.rfind(b"\n") + 1  # a line that is being written is left for the next time
         self._offset += end
-        for line in data[:end].splitlines():
+        for line in _parsed(data[:end]):
             try:
-                self._take(json.loads(line))
-            except (ValueError, TypeError, KeyError, RecursionError):
+                self._take(line)
+            except (TypeError, KeyError):
                 self.damaged_lines += 1
         if end:
             self._version += 1
@@ -142,7 +143,12 @@ class RunIndex:
         trial_id = line["trial_id"]
         if not isinstance(trial_id, str):
             raise TypeError("trial_id is no text")
-        row: Row = {"id": trial_id, **{key: line.get(key) for key in _LINE_KEYS}, "finished": line.get("finished_at")}
+        get = line.get
+        row: Row = {
+            "id": trial_id, "task": get("task"), "sample": get("sample"), "policy": get("policy"),
+            "harness": get("harness"), "status": get("status"), "reward": get("reward"), "failure": get("failure"),
+            "stop": get("stop"), "turns": get("turns"), "attempts": get("attempts"), "finished": get("finished_at"),
+        }  # fmt: skip
         before = self._rows.get(trial_id)
         if before is not None and before.get("finished") == row["finished"]:
             row = {**before, **row}
@@ -224,6 +230,22 @@ class RunIndex:
         time.sleep(0.001)
         while self._busy() and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def _parsed(data: bytes) -> list[Any]:
+    """The values of lines of JSON, None for a damaged one: all at once where none is, which is several times faster."""
+    lines = data.splitlines()
+    with contextlib.suppress(ValueError, RecursionError):
+        found: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
+        if len(found) == len(lines):
+            return found
+    out: list[Any] = []
+    for line in lines:
+        try:
+            out.append(json.loads(line))
+        except (ValueError, RecursionError):
+            out.append(None)
+    return out
 
 
 def load_json(path: Path) -> dict[str, Any] | None:
@@ -313,18 +335,18 @@ def _get(value: Any, key: str) -> Any:
 def _number(value: Any) -> Any:
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     return value if plain else None
 
 
 def _sane(row: Row) -> Row:
     """A row whose fields are of the types that sorting needs, whatever the file said."""
-    for key in ("task", "policy", "harness", "status", "failure", "stop", "finished"):
+    for key in _TEXTS:
         value = row.get(key)
         if type(value) is not str and value is not None:
             row[key] = str(value)[:200]
-    for key in ("sample", "reward", "turns", "attempts"):
+    for key in _NUMBERS:
         value = row.get(key)
-        if type(value) is not int and value is not None:
+        if type(value) is not int and value is not None and not (type(value) is float and isfinite(value)):
             row[key] = _number(value)
     return row

@@ -134,27 +134,30 @@ def _sorted(rows: list[Row], query: Query) -> list[Row]:
 
 def summary(rows: Iterable[Row]) -> dict[str, Any]:
     """Counts and means over trials: the mean reward of those that have one, beside how many don't."""
-    status: Counter[str] = Counter()
+    status: Counter[str | None] = Counter()
     rewards: list[float] = []
     bins = [0] * _BINS
     turns: list[float] = []
-    tasks: set[str] = set()
+    tasks: set[str | None] = set()
     cost, tokens, priced = 0.0, 0, False
     for row in rows:
-        status[str(row.get("status"))] += 1
-        tasks.add(str(row.get("task")))
-        if row.get("reward") is not None:
-            rewards.append(row["reward"])
-            bins[min(_BINS - 1, max(0, int(row["reward"] * _BINS)))] += 1
-        if row.get("turns") is not None and row.get("status") != "running":
-            turns.append(row["turns"])
-        if row.get("cost") is not None:
-            cost, priced = cost + row["cost"], True
-        tokens += int(row.get("tokens") or 0)
+        state, reward = row.get("status"), row.get("reward")
+        status[state] += 1
+        tasks.add(row.get("task"))
+        if reward is not None:
+            rewards.append(reward)
+        if state != "running" and (count := row.get("turns")) is not None:
+            turns.append(count)
+        if (price := row.get("cost")) is not None:
+            cost, priced = cost + price, True
+        if used := row.get("tokens"):
+            tokens += int(used)
+    for reward in rewards:
+        bins[0 if reward <= 0 else min(_BINS - 1, int(reward * _BINS))] += 1
     return {
         "trials": sum(status.values()),
         "tasks": len(tasks),
-        "status": dict(status),
+        "status": {str(state): n for state, n in status.items()},
         "mean": sum(rewards) / len(rewards) if rewards else None,
         "perfect": sum(r >= 1 for r in rewards) / len(rewards) if rewards else None,
         "bins": bins,

@@ -226,6 +226,9 @@ export function tabList(label, tabs, current, choose) {
   return list;
 }
 
+/** What isn't needed for what is seen first. */
+export const afterPaint = (action) => requestAnimationFrame(() => setTimeout(action));
+
 export function debounce(wait, action) {
   let timer = 0;
   return (...given) => { clearTimeout(timer); timer = setTimeout(() => action(...given), wait); };

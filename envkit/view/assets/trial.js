@@ -1,6 +1,6 @@
 // One trial: what it came to, and its tabs.
 
-import { ask, bytes, empty, enc, failed, fill, h, icon, number, plain, putText, rewardBar, seconds, short, statusPill, tabList, usd, when, words } from "./dom.js";
+import { afterPaint, ask, bytes, empty, enc, failed, fill, h, icon, number, plain, putText, rewardBar, seconds, short, statusPill, tabList, usd, when, words } from "./dom.js";
 import { queryOf } from "./trials.js";
 
 const TABS = {
@@ -109,7 +109,7 @@ export async function trialView(host, place, { go }) {
   drawTop();
   await drawTab();
   const asked = { ...queryOf(filters()), around: trial, facets: 0 };
-  ask(`runs/${enc(run)}/trials`, asked).then((found) => { if (!closed) { near = found; drawTop(); } }, () => {});
+  afterPaint(() => { if (!closed) ask(`runs/${enc(run)}/trials`, asked).then((found) => { if (!closed) { near = found; drawTop(); } }, () => {}); });
   return view;
 }
 

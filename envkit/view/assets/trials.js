@@ -1,9 +1,11 @@
 // The list of a run's trials: filters with counts, text, order; live while the run is.
 
-import { ask, debounce, enc, failed, fill, h, icon, number, plain, rewardBar, say, seconds, short, statusPill, tile, usd, when, words } from "./dom.js";
+import { afterPaint, ask, debounce, enc, failed, fill, h, icon, number, plain, rewardBar, say, seconds, short, statusPill, tile, usd, when, words } from "./dom.js";
 import { Pages, VirtualList } from "./vlist.js";
 
 const ROW = 44, PAGE = 200;
+// Values of a filter: all that are shown, and those that are seen first.
+const OPTIONS = 120, OPTIONS_FIRST = 24;
 const COLUMNS = [
   ["task", "Task", "task"], ["status", "Status", "status"], ["reward", "Reward", "reward"], ["failure", "Failure or stop", "why"],
   ["policy", "Policy", "policy"], ["turns", "Turns", "num"], ["tokens", "Tokens", "num"], ["seconds", "Time", "num"], ["finished", "Finished", "when"],
@@ -31,7 +33,7 @@ export function queryOf(params) {
 
 export async function trialsView(host, place, { go }) {
   const run = place.run;
-  let params = place.params, chosen = [], cursor = -1, version = 0, total = 0, searched = 0, timer = 0, closed = false, taskFilter = "";
+  let drawn = false, params = place.params, chosen = [], cursor = -1, version = 0, total = 0, searched = 0, timer = 0, closed = false, taskFilter = "";
   const pages = new Pages(PAGE, async (offset, limit) => {
     const found = await ask(`runs/${enc(run)}/trials`, { ...queryOf(params), offset, limit, facets: 0 });
     return found.rows;
@@ -142,6 +144,7 @@ export async function trialsView(host, place, { go }) {
     list.draw();
     grid.setAttribute("aria-rowcount", total + 1);
     drawFacets(found.facets);
+    drawn = true;
     drawOverview(found.summary);
     drawSort();
     const partly = params.get("q") && searched < found.summary.trials && searched < total;
@@ -177,15 +180,16 @@ export async function trialsView(host, place, { go }) {
     if (!real.length || (["policy", "model", "harness"].includes(facet) && real.length < 2 && !on.size)) return null;
     if (facet === "failure") entries = real;
     const body = h("div.options");
-    const draw = () => {
+    const draw = (most = OPTIONS) => {
       const wanted = facet === "task" ? entries.filter(([value]) => value.toLowerCase().includes(taskFilter) || on.has(value)) : entries;
       if (facet === "task") wanted.sort((a, b) => (on.has(b[0]) - on.has(a[0])) || (a[0] < b[0] ? -1 : 1));
-      fill(body, wanted.slice(0, 120).map(([value, n]) => h("label.option", { class: n ? "" : "zero" },
+      fill(body, wanted.slice(0, most).map(([value, n]) => h("label.option", { class: n ? "" : "zero" },
         h("input", { type: "checkbox", checked: on.has(value), dataset: { facet: `${facet}:${value}` }, onchange: () => { if (on.has(value)) on.delete(value); else on.add(value); set({ [facet]: [...on] }); } }),
         h("span.name", { title: value }, value === "-" ? "none" : facet === "reward" ? REWARDS[value] : ["task", "model"].includes(facet) ? plain(value) : words(value)), h("span.n", null, n.toLocaleString("en")))),
-        wanted.length > 120 ? h("p.soft.small", null, `${wanted.length - 120} more: type to find them`) : null);
+        wanted.length > most ? h("p.soft.small", null, `${wanted.length - most} more: type to find them`) : null);
     };
-    draw();
+    draw(drawn ? OPTIONS : OPTIONS_FIRST);
+    if (!drawn && entries.length > OPTIONS_FIRST) afterPaint(() => { if (body.isConnected) draw(); });
     const find = facet === "task" && entries.length > 12 ? h("input.small", { type: "text", placeholder: `Find among ${entries.length} tasks`, "aria-label": "Find a task", value: taskFilter, oninput: (event) => { taskFilter = event.target.value.toLowerCase(); draw(); } }) : null;
     return h("fieldset", null, h("legend", null, name), find, body);
   }

@@ -1,6 +1,8 @@
 // A list of which only the rows in sight exist. Rows may have any height: an estimate counts until a row was drawn, and
 // what is in sight stays where it is when heights above it turn out to be others.
 
+import { afterPaint } from "./dom.js";
+
 const OVERSCAN = 400; // pixels drawn beyond the edges, but not at first
 
 export class VirtualList {
@@ -115,7 +117,7 @@ export class VirtualList {
     if (!this.options.fixed) this.measure();
     if (!this.overscan) {
       // What is in sight is painted before what may come into sight is made.
-      requestAnimationFrame(() => setTimeout(() => { this.overscan = OVERSCAN; this.soon(); }));
+      afterPaint(() => { this.overscan = OVERSCAN; this.soon(); });
     }
   }
 
