@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from source import WINGS, Source
@@ -46,7 +46,7 @@ def problems_of(text: str, source: Source) -> Iterator[str]:
             yield f"`{span}`: there is no such file in the repository"
 
 
-def links_of(readme: Path, pages: dict[str, Container[str]]) -> Iterator[str]:
+def links_of(readme: Path, pages: Mapping[str, Container[str]]) -> Iterator[str]:
     """Links of a Markdown file outside the site that lead nowhere. `pages` has the anchors of each page by its path
     in the repository."""
     for link in _LINK.findall(_FENCE.sub("", readme.read_text(encoding="utf-8"))):
