@@ -295,8 +295,8 @@ def _covered(model: torch.nn.Module, tensors: Mapping[str, Entry]) -> dict[Place
     counts: dict[Place, int] = {}
 
     def counting(place: Place, param: torch.Tensor, own: Loader) -> Loader:
-        def load(target: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            bound = inspect.signature(own).bind(target, *args, **kwargs)
+        def load(*args: Any, **kwargs: Any) -> Any:  # experts name their arguments
+            bound = inspect.signature(own).bind(*args, **kwargs)
             bound.apply_defaults()
             loaded, value = get_numel_loaded(own, bound)
             counts[place] = counts.get(place, 0) + loaded
@@ -377,6 +377,12 @@ def _views(layer: torch.nn.Module, name: str, shape: torch.Size) -> dict[str, to
     return out
 
 
+def _local(layer: torch.nn.Module, expert: int) -> int:
+    """Where a worker that holds some of the experts has one; anywhere, for one that is another's."""
+    mapped = getattr(layer, "_map_global_expert_id_to_local_expert_id", None)
+    return max(0, expert if mapped is None else int(mapped(expert)))
+
+
 def _compare(model: torch.nn.Module, tensors: Iterator[tuple[str, torch.Tensor]]) -> dict[str, Any]:
     """See `Extension.envkit_compare`."""
     shapes: dict[Place, torch.Size] = {}
@@ -393,22 +399,30 @@ def _compare(model: torch.nn.Module, tensors: Iterator[tuple[str, torch.Tensor]]
     now = [""]
 
     def comparing(place: Place, param: torch.Tensor, own: Loader) -> Loader:
-        def load(target: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            scratch = torch.full(target.shape, float("nan"), dtype=target.dtype)
+        def load(*args: Any, **kwargs: Any) -> Any:
+            bound = inspect.signature(own).bind(*args, **kwargs)
+            first, second = list(bound.arguments)[:2]
+            target, given = bound.arguments[first], bound.arguments[second]
+            # All experts of a layer are one parameter, loaded one by one: the same memory stands for each.
+            expert = bound.arguments.get("expert_id") if target.dim() == 3 else None
+            shape = target.shape if expert is None else target.shape[1:]
+            memory = torch.full(shape, float("nan"), dtype=target.dtype)
+            scratch = memory.detach() if expert is None else memory[None].expand(target.shape)
             scratch.__class__ = target.__class__
             scratch.__dict__ = target.__dict__.copy()
-            value = own(scratch, *args, **kwargs)
-            plain = scratch.detach().as_subclass(torch.Tensor)
+            bound.arguments[first] = scratch
+            value = own(*bound.args, **bound.kwargs)
+            plain = memory
             told = out[now[0]]
             views = [
-                (how, seen)
+                (how, seen if expert is None else seen[_local(place[0], expert)])
                 for at in (place, *tied.get(place, ()))
                 for how, seen in held.get(at, {}).items()
-                if seen.shape == plain.shape
+                if seen.shape == target.shape
             ]
             set_here = ~plain.isnan()
             if isinstance(place[0], VocabParallelEmbedding):
-                set_here[args[0].shape[0] if args else plain.shape[0] :] = False  # padding
+                set_here[given.shape[0] :] = False  # padding
             for how, seen in views:
                 told["of"] += int(set_here.sum())
                 told["differs"] += int((seen.to(plain.dtype)[set_here] != plain[set_here]).sum())
