@@ -133,20 +133,20 @@ export async function trialsView(host, place, { go }) {
       return;
     }
     if (closed) return;
-    const at = top ? 0 : scroller.scrollTop;
+    const at = top || !drawn ? 0 : scroller.scrollTop;
     ({ version, total, searched } = found);
     pages.forget();
     pages.put(0, found.rows);
     if (seen) pages.put(looking, seen.rows);
-    list.inner.replaceChildren();
-    list.reset(total);
-    scroller.scrollTop = at;
-    list.draw();
+    // What stands around the list first: it reads its own size, and the page is laid out once.
     grid.setAttribute("aria-rowcount", total + 1);
     drawFacets(found.facets);
-    drawn = true;
     drawOverview(found.summary);
     drawSort();
+    list.inner.replaceChildren();
+    list.reset(total);
+    if (drawn) { scroller.scrollTop = at; list.draw(); }
+    drawn = true;
     const partly = params.get("q") && searched < found.summary.trials && searched < total;
     fill(count, `${total.toLocaleString("en")} trial${total === 1 ? "" : "s"}`, partly ? " (records are still being read)" : "");
     say(`${total} trials`);
@@ -163,11 +163,11 @@ export async function trialsView(host, place, { go }) {
 
   function drawFacets(facets) {
     const active = document.activeElement && side.contains(document.activeElement) ? document.activeElement.dataset.facet : null;
-    const scrolled = side.scrollTop;
+    const scrolled = drawn ? side.scrollTop : 0;
     const any = FACETS.some(([facet]) => params.has(facet)) || params.get("low") || params.get("high");
     fill(side, h("div.facethead", null, h("h2", null, "Filters"), any ? h("button.link", { onclick: () => set(Object.fromEntries([...FACETS.map(([f]) => [f, null]), ["low", null], ["high", null]])) }, "Clear all") : null),
       FACETS.map(([facet, name]) => group(facet, name, facets[facet])));
-    side.scrollTop = scrolled;
+    if (scrolled) side.scrollTop = scrolled;
     if (active) { const back = [...side.querySelectorAll("[data-facet]")].find((one) => one.dataset.facet === active); if (back) back.focus(); }
   }
 
