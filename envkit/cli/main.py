@@ -128,7 +128,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of one command; the documentation's reference is made from it. Raises `UserError` for an unknown one."""
+    """The parser of one command; the reference is made from it. Raises `UserError` for an unknown one."""
     module = _command(name)
     parser = _Parser(prog=f"envkit {name}", description=COMMANDS.get(name) or module.__doc__)
     module.add_arguments(parser)
