@@ -16,7 +16,7 @@ import dataclasses
 import resource
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,8 +132,8 @@ def troubles(out: int, need: float) -> list[Trouble]:
             "slow judges",
             f"judges give {0.6 * need:.1f} verdicts a second, 60 % of those needed; a trial waits 2 minutes",
             {"around": Surroundings(judges=max(1, int(0.6 * need * 20)), judge_s=20.0, judge_wait_s=120.0)},
-            f"loop.admission.starts_per_s = {0.57 * need:.1f}: no more begin than can be judged",
-            {"admission": {"starts_per_s": 0.57 * need}},
+            "more judges, or more keys: nothing in the loop makes up for them, and nothing is lost",
+            {},
         ),
         Trouble(
             "stragglers",
@@ -247,23 +247,28 @@ def report(out: int, steps: int, only: str | None, jobs: int) -> list[str]:
             row("none", "", base, base.tokens_per_s),
         ]
         print(lines[-1], flush=True)
-        runs = []
+        runs: list[tuple[Trouble, list[Future[Outcome]]]] = []
+        healthy = {1: asked[1]}  # by how much longer a run is: a run of few steps is mostly its beginning
         for trouble in troubles(out, base.trials_per_s):
             if only is not None and only not in trouble.name:
                 continue
             own, times = out // trouble.longer, steps * trouble.longer
             scenario = scenario_of(own, **trouble.scenario)
             changes = [trouble.mended, trouble.plan] if trouble.plan or trouble.mended else [trouble.mended]
+            if trouble.longer not in healthy:
+                healthy[trouble.longer] = pool.submit(measure, plan_of(own, times, {}), scenario_of(own))
             runs.append((trouble, [pool.submit(measure, plan_of(own, times, one), scenario) for one in changes]))
         cpu_s, ranking = small.cpu_s + base.cpu_s, []
         for trouble, asked in runs:
-            healthy = base.tokens_per_s / trouble.longer
+            norm = healthy[trouble.longer].result().tokens_per_s
             without, *within = (one.result() for one in asked)
-            lines.append(row(trouble.name, "nothing", without, healthy))
-            lines += [row("", trouble.setting, one, healthy) for one in within]
+            scale = f" ({out // trouble.longer:,} trials, {steps * trouble.longer} steps)" if trouble.longer > 1 else ""
+            lines.append(row(trouble.name + scale, "nothing", without, norm))
+            lines += [row("", trouble.setting, one, norm) for one in within]
             print("\n".join(lines[-len(asked) :]), flush=True)
             cpu_s += sum(one.cpu_s for one in (without, *within))
-            ranking.append((0.0 if without.ended else without.tokens_per_s / healthy, trouble))
+            ranking.append((0.0 if without.ended else without.tokens_per_s / norm, trouble))
+        cpu_s += sum(one.result().cpu_s for longer, one in healthy.items() if longer > 1)
     lines += ["", "What breaks first, the worst at the top:", ""]
     for share, trouble in sorted(ranking, key=lambda pair: pair[0]):
         left = "the run ends" if share == 0.0 else f"{share:.0%} of the throughput is left"
