@@ -61,6 +61,12 @@ class EnvkitEnvironment(BaseEnvironment):  # type: ignore[misc]
         dockerfile = self.environment_dir / "Dockerfile"
         networks = self._provider.capabilities().networks
         wanted = str(getattr(config.network_mode, "value", config.network_mode) or "public")
+        if wanted not in networks:
+            self.logger.warning(
+                "the task asks for network %r, which sandbox %r has not: it runs without one",
+                wanted,
+                self._provider.name,
+            )
         spec = SandboxSpec(
             image=config.docker_image if images else None,
             build=self.environment_dir if images and not config.docker_image and dockerfile.is_file() else None,
