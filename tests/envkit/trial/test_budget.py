@@ -42,6 +42,7 @@ def test_what_is_no_budget_is_refused(value: float) -> None:
         Budget(cost_usd=value)
 
 
+@pytest.mark.slow
 async def test_a_job_stops_at_its_budget_and_goes_on_with_more(tmp_path: Path, make_task: MakeTask) -> None:
     task, usage = make_task(), {"prompt_tokens": 80, "completion_tokens": 20, "cost_usd": 0.5}
     specs = [spec_for(task, "metered:Metered", usage, sample=n) for n in range(3)]
