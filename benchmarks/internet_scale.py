@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import logging
 import resource
 import time
 from collections import Counter
@@ -196,6 +197,7 @@ def measure(plan: LoopConfig, scenario: Scenario) -> Outcome:
         elif isinstance(event, GroupDropped):
             kinds["dropped"] += 1
 
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of trials that do not react to being cancelled
     ledger = Ledger(plan)
     begun_s = time.process_time()
     loop, trials, _, _ = loop_of(plan, scenario, observers=[watch, ledger])
