@@ -26,7 +26,7 @@ from envkit.backends.vllm.config import VllmEnginesConfig
 from envkit.backends.vllm.engines import VllmEngines, server_settings
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind
-from envkit.trial.gc import SHARED_MEMORY
+from envkit.trial import gc
 from envkit.trial.server import pid_namespace
 
 __all__ = ["RayVllmEngines"]
@@ -50,6 +50,7 @@ class EngineHost:
 
         from envkit.backends.vllm.server import VllmServer
 
+        await asyncio.to_thread(gc.collect, providers=())  # weights of engines that were killed here
         self._server = VllmServer(model, log=self._log, port=port, host="0.0.0.0", lease=True, **settings)
         try:
             await self._server.start()
@@ -74,7 +75,7 @@ class EngineHost:
     def take(self, version: str, name: str, piece: Any, is_first: bool) -> str:
         """Writes the next piece of a file of weights into this node's memory; the folder of its version."""
         if self._folder is None:
-            shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+            shared = gc.SHARED_MEMORY if os.access(gc.SHARED_MEMORY, os.W_OK) else None
             mine = f"envkit-weights-{os.getpid()}-{pid_namespace()}-"
             self._folder = Path(tempfile.mkdtemp(prefix=mine, dir=shared))
         folder = self._folder / version
@@ -175,6 +176,8 @@ class RayVllmEngines(VllmEngines):
             await self._end(actor)
             raise
         replica.port = int(replica.url.rpartition(":")[2])
+        gone = (before, replica.url)  # what lay on the old actor's node, which may have had this very address
+        self._placed = {key: folder for key, folder in self._placed.items() if key[0] not in gone}
         if before and before != replica.url:
             self._down.add(replica.url)  # on another node than before, and not up to date yet
         replica.version = self._first_version if self._held is None else -1
