@@ -5,8 +5,8 @@
 Each case is a kind of pack: its true mean, how alike the tasks of one world are, how many tasks a world has, attempts
 per task; and each is evaluated with as many worlds as the columns say. A cell is the share of repetitions whose
 interval held the truth, among those that had one. `paired` cases are differences of two policies on the same tasks.
-All go through `envkit.report.clustered`, many samples at once; tests/envkit/report/test_clustered.py takes its worlds from
-here. Exits with 1 where a cell is below 93 %, or an ordinary pack at 33 worlds is beyond 97 %.
+All go through `envkit.report.clustered`, many samples at once; tests/envkit/report/test_clustered.py takes its worlds
+from here. Exits with 1 where a cell is below 93 %, or an ordinary pack at 33 worlds is beyond 97 %.
 """
 
 from __future__ import annotations
