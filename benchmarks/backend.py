@@ -225,6 +225,8 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10], choices=sorted(SHAPES))
     parser.add_argument("--quick", action="store_true", help="one repeat of everything, 1M parameters alone")
+    parts = ("training", "sampling", "sync")
+    parser.add_argument("--parts", nargs="+", default=parts, choices=parts, help="only these")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.sizes = 1, [1]
@@ -232,9 +234,12 @@ def main() -> None:
         models = {size: Path(root) / f"{size}m" for size in sorted({1, *options.sizes})}
         counts = {size: make_model(size, model) for size, model in models.items()}
         print("parameters: " + ", ".join(f"{n:,}" for n in counts.values()) + f"; {options.threads} threads")
-        asyncio.run(training({size: models[size] for size in options.sizes}, options))
-        asyncio.run(engines(models[1], options))
-        asyncio.run(stall(models[1], options))
+        if "training" in options.parts:
+            asyncio.run(training({size: models[size] for size in options.sizes}, options))
+        if "sampling" in options.parts:
+            asyncio.run(engines(models[1], options))
+        if "sync" in options.parts:
+            asyncio.run(stall(models[1], options))
 
 
 if __name__ == "__main__":

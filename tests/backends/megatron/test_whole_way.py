@@ -17,7 +17,7 @@ from envkit.backends.vllm import install
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[3]
-STEPS = 6
+STEPS = 5
 #: A smaller run of the same plan.
 SETS = (
     f"loop.steps={STEPS}",
