@@ -17,10 +17,11 @@ from envkit.backends.vllm import install
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[3]
-STEPS = 5
-#: A smaller run of the same plan.
+STEPS = 6
+#: A smaller run of the same plan: every task three times.
 SETS = (
     f"loop.steps={STEPS}",
+    "loop.groups_per_step=4",
     "loop.group_size=4",
     "evaluation=none",
     "engines.kv_cache_mb=128",
@@ -57,7 +58,7 @@ def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
     assert sorted(steps) == list(range(1, STEPS + 1))
     # Every token that an engine sampled is trained, once.
     groups = lines(out / "groups.jsonl")
-    assert [len(group["rewards"]) for group in groups] == [4] * 8 * STEPS
+    assert [len(group["rewards"]) for group in groups] == [4] * 4 * STEPS
     assert not [failure for group in groups for failure in group["failures"] if failure]
     sampled = sum(sum(group["tokens"]) for group in groups)
     assert sum(metrics["loop/sampled_tokens"] for metrics in steps.values()) == sampled > 0
