@@ -269,12 +269,13 @@ def report(out: int, steps: int, only: str | None, jobs: int) -> list[str]:
             lines += [row("", trouble.setting, one, norm) for one in within]
             print("\n".join(lines[-len(asked) :]), flush=True)
             cpu_s += sum(one.cpu_s for one in (without, *within))
-            ranking.append((0.0 if without.ended else without.tokens_per_s / norm, trouble))
+            reached = f" ({within[0].tokens_per_s / norm:.0%} with it)" if within else ""
+            ranking.append((0.0 if without.ended else without.tokens_per_s / norm, trouble, reached))
         cpu_s += sum(one.result().cpu_s for longer, one in healthy.items() if longer > 1)
     lines += ["", "What breaks first, the worst at the top:", ""]
-    for share, trouble in sorted(ranking, key=lambda pair: pair[0]):
+    for share, trouble, reached in sorted(ranking, key=lambda one: one[0]):
         left = "the run ends" if share == 0.0 else f"{share:.0%} of the throughput is left"
-        lines.append(f"1. **{trouble.name}**: {trouble.what}: {left}. Prevented by: {trouble.setting}.")
+        lines.append(f"1. **{trouble.name}**: {trouble.what}: {left}. Answer: {trouble.setting}{reached}.")
     each = [1e3 * one.cpu_s / max(1, one.trials) for one in (small, base)]
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     lines += [
