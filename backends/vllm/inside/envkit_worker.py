@@ -89,6 +89,12 @@ class Extension:
         staging.manifest = Manifest.read(manifest)
         if staging.manifest.version != version:
             raise ValueError(f"the manifest is of version {staging.manifest.version}, not {version}")
+        if not torch.cuda.is_available() and any(type(m).__name__ == "RoutedExperts" for m in _model(self).modules()):
+            # 0.32: the same weights again change logprobs by tenths of a nat, from the first layer with experts on
+            raise ValueError(
+                "vLLM's CPU build computes otherwise than its weights say after an update of a mixture of experts; "
+                "such models need engines on GPUs"
+            )
         known = _state(self).setdefault("covers", set())
         if staging.manifest.key() not in known:
             with set_current_vllm_config(self.vllm_config):  # type: ignore[attr-defined]
