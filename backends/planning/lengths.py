@@ -145,7 +145,9 @@ def measured(folder: Path) -> Lengths:
     for record in _records(folder / "trials"):
         read += 1
         usage = record.get("usage") or {}
-        length, sampled, turns = usage.get("max_context_tokens"), usage.get("completion_tokens"), record.get("turns")
+        length: Any = usage.get("max_context_tokens")
+        sampled: Any = usage.get("completion_tokens")
+        turns: Any = record.get("turns")
         if not all(isinstance(number, int | float) and number > 0 for number in (length, sampled, turns)):
             continue
         tokens.append(float(length))
