@@ -17,12 +17,14 @@ from envkit.backends.vllm import install
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[3]
-STEPS = 6
-#: A smaller run of the same plan: every task three times.
+STEPS = 8
+#: A smaller run of the same plan: every task four times, so few trials at a time that training waits for them, and
+#: weights find some on their way.
 SETS = (
     f"loop.steps={STEPS}",
     "loop.groups_per_step=4",
-    "loop.group_size=4",
+    "loop.group_size=2",
+    "loop.admission.max_running=2",
     "evaluation=none",
     "engines.kv_cache_mb=128",
     "engines.start_timeout_s=1200",
@@ -58,7 +60,7 @@ def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
     assert sorted(steps) == list(range(1, STEPS + 1))
     # Every token that an engine sampled is trained, once.
     groups = lines(out / "groups.jsonl")
-    assert [len(group["rewards"]) for group in groups] == [4] * 4 * STEPS
+    assert [len(group["rewards"]) for group in groups] == [2] * 4 * STEPS
     assert not [failure for group in groups for failure in group["failures"] if failure]
     sampled = sum(sum(group["tokens"]) for group in groups)
     assert sum(metrics["loop/sampled_tokens"] for metrics in steps.values()) == sampled > 0
@@ -73,4 +75,4 @@ def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
     first, last = ([r for group in some for r in group["rewards"]] for some in (groups[:8], groups[-8:]))
     means = [math.fsum(rewards) / len(rewards) for rewards in (first, last)]
     errors = [math.fsum((r - m) ** 2 for r in rs) / len(rs) ** 2 for rs, m in zip((first, last), means, strict=True)]
-    assert means[1] > means[0] - 2 * math.sqrt(sum(errors)), (means, errors)  # no worse, within what 32 draws can say
+    assert means[1] > means[0] - 2 * math.sqrt(sum(errors)), (means, errors)  # no worse, within what 16 draws can say
