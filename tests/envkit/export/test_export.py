@@ -271,7 +271,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_memory_does_not_grow_with_the_run(tmp_path: Path, task: Path) -> None:
-    # 14 trials have 33 MB of token arrays, and several times as much as JSON.
+    # 40 trials more have 90 MB of token arrays, and several times as much as JSON.
     def peak(trials: int, format: str) -> int:
         run = tmp_path / f"run-{trials}"
         if not run.exists():
@@ -284,5 +284,5 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path, task: Path) -> None:
         return int(done.stdout)
 
     for format in ("parquet", "tinker"):
-        few, many = peak(2, format), peak(14, format)
-        assert many < few + 20_000, f"{format}: {few} kB for 2 trials, {many} kB for 14"
+        few, many = peak(8, format), peak(48, format)
+        assert many < few + 45_000, f"{format}: {few} kB for 8 trials, {many} kB for 48"
