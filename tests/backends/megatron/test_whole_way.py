@@ -17,7 +17,7 @@ from envkit.backends.vllm import install
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(2400)]
 
 ROOT = Path(__file__).parents[3]
-STEPS = 8
+STEPS = 6
 #: A smaller run of the same plan: every task four times, so few trials at a time that training waits for them, and
 #: weights find some on their way.
 SETS = (
