@@ -77,14 +77,14 @@ test-slow-faults: install
 
 # Against a real Docker daemon, which must be running (.ci/docker-up starts one as root, .ci/docker-down ends it).
 test-docker: install
-	$(BIN)/python -m pytest -m docker --durations=10 $(FAULTS)
+	$(BIN)/python -m pytest -m docker --durations=10 $(FAULTS) tests/envkit/sandbox
 
 test-opencode: install
-	$(BIN)/python -m pytest -m opencode --durations=10 $(PARALLEL)
+	$(BIN)/python -m pytest -m opencode --durations=10 $(PARALLEL) tests/harnesses
 
 # Reports in a headless Chromium, which must be installed (Debian: apt-get install chromium).
 test-browser: install
-	$(BIN)/python -m pytest -m browser --durations=10 $(PARALLEL)
+	$(BIN)/python -m pytest -m browser --durations=10 $(PARALLEL) tests/envkit/view tests/envkit/report tests/backends/run
 
 # The torch wing in an environment of its own: the CPU build, which PyPI gives for this version.
 test-torch: .venv-torch/.installed
@@ -95,7 +95,7 @@ vllm: .venv-torch/.installed
 	.venv-torch/bin/python -m envkit.backends.vllm
 
 test-vllm: vllm
-	.venv-torch/bin/python -m pytest -m vllm --durations=10
+	.venv-torch/bin/python -m pytest -m vllm --durations=10 tests/backends/vllm
 
 # Real megatron-core on the CPU, a process per rank, and one run with real vLLM. 0.16 is the last that takes Python 3.11.
 test-megatron: .venv-megatron/.installed
