@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from envkit.atif import read_trajectory, write_trajectory
 from envkit.atif_schema import AtifMetrics, Trajectory
@@ -28,6 +28,8 @@ from envkit.failure import EnvkitError, UserError, did_you_mean
 from envkit.tokens.store import read_trace
 from envkit.tokens.trace import TraceError
 from envkit.trial.store import disk_error, json_text
+
+_Row = TypeVar("_Row")
 
 __all__ = ["FORMATS", "ExportOptions", "ExportReport", "export_run"]
 
@@ -160,27 +162,29 @@ def _chosen(stored: StoredTrials, options: ExportOptions, report: ExportReport) 
 def _conversation_rows(
     trials: Iterable[StoredTrial], make: Callable[[Any], dict[str, Any]], report: ExportReport
 ) -> Iterator[dict[str, Any]]:
-    for trial in trials:
-        try:
-            rows = [make(found) for found in conversations(trial)]
-        except EnvkitError as error:
-            _left_out(report, trial, error)
-            continue
-        if not rows:
-            report.excluded["nothing_sampled"] += 1
-            continue
-        report.exported += 1
-        report.rows += len(rows)
-        yield from rows
+    return _counted(trials, lambda trial: [make(found) for found in conversations(trial)], report)
 
 
 def _token_rows(trials: Iterable[StoredTrial], books: TokenRows, report: ExportReport) -> Iterator[TokenRow]:
+    for row in _counted(_traced(trials, report), lambda trial: list(books.of(trial)), report):
+        report.tokens += len(row.sample.ids)
+        yield row
+
+
+def _traced(trials: Iterable[StoredTrial], report: ExportReport) -> Iterator[StoredTrial]:
     for trial in trials:
-        if not trial.traces():
+        if trial.traces():
+            yield trial
+        else:
             report.excluded["no_trace"] += 1
-            continue
+
+
+def _counted(
+    trials: Iterable[StoredTrial], rows_of: Callable[[StoredTrial], list[_Row]], report: ExportReport
+) -> Iterator[_Row]:
+    for trial in trials:
         try:
-            rows = list(books.of(trial))
+            rows = rows_of(trial)
         except EnvkitError as error:
             _left_out(report, trial, error)
             continue
@@ -189,7 +193,6 @@ def _token_rows(trials: Iterable[StoredTrial], books: TokenRows, report: ExportR
             continue
         report.exported += 1
         report.rows += len(rows)
-        report.tokens += sum(len(row.sample.ids) for row in rows)
         yield from rows
 
 
