@@ -13,12 +13,12 @@ import asyncio
 import base64
 import shlex
 import tempfile
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from envkit.failure import Boundary, EnvkitError, FailureKind
+from envkit.sandbox.buffered import BufferedTransport
 
 __all__ = ["HarborStream", "command"]
 
@@ -55,7 +55,7 @@ async def command(environment: Any, text: str, *, limit_s: int, user: str | None
     return str(done.stdout or "")
 
 
-class HarborStream(asyncio.Transport):
+class HarborStream(BufferedTransport):
     """The connection as a transport.
 
     Args:
@@ -72,44 +72,16 @@ class HarborStream(asyncio.Transport):
         received: Callable[[bytes], None],
         lost: Callable[[Exception | None], None],
     ) -> None:
-        super().__init__()
+        super().__init__(lost)
         self._environment, self._folder, self._user = environment, folder, user
-        self._received, self._lost = received, lost
-        self._pending: deque[bytes] = deque()
-        self._more = asyncio.Event()
-        self._closing = self._told = False
-        self._tasks = [asyncio.create_task(self._work(loop)) for loop in (self._read, self._write)]
+        self._received = received
+        self.tasks = [asyncio.create_task(self._work(loop)) for loop in (self._read, self.forward)]
 
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        if not self._closing:
-            self._pending.append(bytes(data))
-            self._more.set()
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def close(self) -> None:
-        self.abort()
-
-    def abort(self) -> None:
-        if not self._closing:
-            self._closing = True
-            for task in self._tasks:
-                task.cancel()
-            self._pending.clear()
-            asyncio.get_running_loop().call_soon(self._tell, None)
-
-    async def _work(self, loop: Callable[[], Any]) -> None:
+    async def _work(self, loop: Callable[[], Awaitable[None]]) -> None:
         try:
             await loop()
         except EnvkitError as error:
-            self._closing = True
-            self._tell(error)
-
-    def _tell(self, error: Exception | None) -> None:
-        if not self._told:
-            self._told = True
-            self._lost(error)
+            self.end(error)
 
     async def _read(self) -> None:
         at = 0
@@ -128,30 +100,18 @@ class HarborStream(asyncio.Transport):
             if data:
                 self._received(data)
             elif ended:
-                self._closing = True
-                self._tell(None)
+                self.end(None)
                 return
 
-    async def _write(self) -> None:
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            while self._pending:
-                piece = bytearray()
-                while self._pending:
-                    piece += self._pending.popleft()
-                await self.send(bytes(piece))
-
-    async def send(self, data: bytes) -> None:
-        """Puts bytes into the FIFO and waits until they are in."""
+    async def put(self, piece: bytes) -> None:
         target = f"{self._folder}/in"
-        if len(data) <= _WRITE:
-            text = base64.b64encode(data).decode()
+        if len(piece) <= _WRITE:
+            text = base64.b64encode(piece).decode()
             await command(self._environment, f"printf %s {text} | base64 -d >{target}", limit_s=600, user=self._user)
             return
         with tempfile.TemporaryDirectory(prefix="envkit-") as folder:
             path = Path(folder) / "piece"
-            await asyncio.to_thread(path.write_bytes, data)
+            await asyncio.to_thread(path.write_bytes, piece)
             await put(self._environment, path, f"{self._folder}/piece")
         text = f"cat {shlex.quote(self._folder)}/piece >{target} && rm -f {self._folder}/piece"
         await command(self._environment, text, limit_s=600, user=self._user)

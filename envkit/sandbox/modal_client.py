@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, CapabilityError, DeadlineExceeded, EnvkitError, FailureKind
+from envkit.sandbox.buffered import BufferedTransport
 
 __all__ = ["CALL_S", "Gone", "ModalStream", "ask", "client", "configured", "sdk"]
 
@@ -117,7 +117,7 @@ def _failed(what: str, why: str) -> EnvkitError:
     return EnvkitError(f"can't {what}: {why}", kind=FailureKind.SANDBOX_ERROR, boundary=Boundary.SANDBOX)
 
 
-class ModalStream(asyncio.Transport):
+class ModalStream(BufferedTransport):
     """A process at Modal as a transport: what is written is its stdin; its stdout and stderr are handed on.
 
     Args:
@@ -135,15 +135,11 @@ class ModalStream(asyncio.Transport):
         lost: Callable[[Exception | None], None],
         why: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__()
+        super().__init__(lost, _PIECE)
         self._process = process
-        self._out, self._err, self._lost, self._why = out, err, lost, why
-        self._pending: deque[bytes] = deque()
-        self._more = asyncio.Event()
-        self._closing = False
-        self._told = False
-        self._tasks = [asyncio.create_task(work) for work in (self._read(), self._read_errors())]
-        self._writer = asyncio.create_task(self._write())
+        self._out, self._err, self._why = out, err, why
+        self._words = asyncio.create_task(self._read_errors())
+        self.tasks = [asyncio.create_task(self._read()), self._words, asyncio.create_task(self._write())]
 
     async def send(self, data: bytes, end: Deadline) -> None:
         """Writes ahead of everything else and waits until it is taken; only before the first `write`."""
@@ -152,42 +148,14 @@ class ModalStream(asyncio.Transport):
             self._process.stdin.write(bytes(view[at : at + _PIECE]))
             await ask("send a sandbox what it needs", self._process.stdin.drain.aio(), end)
 
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        if not self._closing:
-            self._pending.append(bytes(data))
-            self._more.set()
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def close(self) -> None:
-        self.abort()
-
-    def abort(self) -> None:
-        if not self._closing:
-            self._closing = True
-            for task in (*self._tasks, self._writer):
-                task.cancel()
-            self._pending.clear()
-            asyncio.get_running_loop().call_soon(self._tell, None)
-
-    def _tell(self, error: Exception | None) -> None:
-        if not self._told:
-            self._told = True
-            self._lost(error)
+    async def put(self, piece: bytes) -> None:
+        for at in range(0, len(piece), _PIECE):
+            self._process.stdin.write(piece[at : at + _PIECE])
+            await self._process.stdin.drain.aio()
 
     async def _write(self) -> None:
         try:
-            while True:
-                await self._more.wait()
-                self._more.clear()
-                while self._pending:
-                    piece = bytearray()
-                    while self._pending and len(piece) < _PIECE:
-                        piece += self._pending.popleft()
-                    for at in range(0, len(piece), _PIECE):
-                        self._process.stdin.write(bytes(piece[at : at + _PIECE]))
-                        await self._process.stdin.drain.aio()
+            await self.forward()
         except Exception as error:  # noqa: BLE001 - the capture point: whatever the SDK raises, the stream is lost
             await self._ended(error)
 
@@ -209,8 +177,7 @@ class ModalStream(asyncio.Transport):
         if self._closing:
             return
         with contextlib.suppress(TimeoutError):  # its last words come on a stream of their own
-            await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
+            await asyncio.wait_for(asyncio.shield(self._words), 1.0)
         with contextlib.suppress(EnvkitError):
             await self._why()
-        self._tell(error)
-        self.abort()
+        self.end(error)

@@ -13,45 +13,13 @@ in the real sandbox and expects a reward of 1.0 for every task here.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-__all__ = ["DEMONSTRATIONS", "Demonstration", "Look", "Take", "take"]
+from examples.tiny.more_answers import ANSWERS
+from examples.tiny.more_files import FILES
+from examples.tiny.more_messages import MESSAGES
+from examples.tiny.takes import Demonstration, Look, Take, draw, glob, grep, word
 
-Call = tuple[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Look:
-    """A first call, and with which probability each fact is right after it."""
-
-    call: Call
-    care: float
-
-
-@dataclass(frozen=True)
-class Demonstration:
-    """How a task is done.
-
-    Attributes:
-        looks: The first call; each is as likely as the others.
-        facts: Name -> the right value, then wrong ones.
-        answer: The final message; `{name}` stands for a fact.
-    """
-
-    looks: tuple[Look, ...]
-    facts: Mapping[str, Sequence[str]]
-    answer: str
-
-
-@dataclass(frozen=True)
-class Take:
-    """One way of doing a task: the call, the answer, and whether every fact is right."""
-
-    call: Call
-    answer: str
-    right: bool
+__all__ = ["DEMONSTRATIONS", "OVERFIT_32", "Take", "take"]
 
 
 def take(task: str, rng: random.Random, *, careful: bool = False, care: float | None = None) -> Take:
@@ -64,41 +32,15 @@ def take(task: str, rng: random.Random, *, careful: bool = False, care: float | 
     Raises:
         KeyError: There is no demonstration of this task.
     """
-    shown = DEMONSTRATIONS[task]
-    look = max(shown.looks, key=lambda x: x.care) if careful else rng.choice(shown.looks)
-    chance = 1.0 if careful else look.care if care is None else care
-    values, right = {}, True
-    for name, (good, *bad) in shown.facts.items():
-        if not bad or rng.random() < chance:
-            values[name] = good
-        else:
-            values[name] = rng.choice(bad)
-            right = False
-    answer = shown.answer
-    for name, value in values.items():
-        answer = answer.replace("{" + name + "}", value)
-    return Take(look.call, answer, right)
-
-
-def _word(path: str, pattern: str) -> Call:
-    """Words of a .docx file."""
-    return "bash", {"command": f"unzip -p '{path}' word/document.xml | grep -o \"{pattern}\""}
-
-
-def _glob(pattern: str) -> Call:
-    return "glob", {"pattern": pattern}
-
-
-def _grep(pattern: str, path: str) -> Call:
-    return "grep", {"pattern": pattern, "path": path}
+    return draw(OVERFIT_32[task], rng, careful=careful, care=care)
 
 
 _MAIL = "/.apps_data/mail"
 DEMONSTRATIONS: dict[str, Demonstration] = {
     "lantern-payment-terms": Demonstration(
         (
-            Look(_word("Engagements/Lantern/Change order 1 signed.docx", "[0-9]* days"), 0.7),
-            Look(_word("Engagements/Lantern/Change order 2 DRAFT.docx", "[0-9]* days"), 0.2),
+            Look(word("Engagements/Lantern/Change order 1 signed.docx", "[0-9]* days"), 0.7),
+            Look(word("Engagements/Lantern/Change order 2 DRAFT.docx", "[0-9]* days"), 0.2),
         ),
         {"days": ("45", "30", "60"), "rate": ("4", "2", "8")},
         "Lantern invoices are payable within {days} days; late payments bear interest of {rate}% a year above base "
@@ -106,16 +48,16 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
     ),
     "osterley-termination-notice": Demonstration(
         (
-            Look(_glob("Brightwater/*"), 0.6),
-            Look(_word("Brightwater/Supply agreement.docx", "without cause by [a-z' ]*"), 0.2),
+            Look(glob("Brightwater/*"), 0.6),
+            Look(word("Brightwater/Supply agreement.docx", "without cause by [a-z' ]*"), 0.2),
         ),
         {"period": ("120 days'", "six months'", "90 days'"), "clause": ("13.2", "12.2", "11.2")},
         "Brightwater can end the agreement by {period} written notice under clause {clause}.",
     ),
     "chippenham-break-notice": Demonstration(
         (
-            Look(_grep("our address for notices", _MAIL), 0.6),
-            Look(_glob("Pellow/*"), 0.25),
+            Look(grep("our address for notices", _MAIL), 0.6),
+            Look(glob("Pellow/*"), 0.25),
         ),
         {
             "post": ("1 April 2026", "2 April 2026", "5 April 2026"),
@@ -128,7 +70,7 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "Post by: {post}\nReceived on: {received}\nAddress: {address}",
     ),
     "customer-consents": Demonstration(
-        (Look(_glob("Data room/Amendment*"), 0.6), Look(_glob("Data room/*.xlsx"), 0.2)),
+        (Look(glob("Data room/Amendment*"), 0.6), Look(glob("Data room/*.xlsx"), 0.2)),
         {
             "names": (
                 "City of Ashford Water, Osprey Semiconductors and Pacific Desalination",
@@ -140,7 +82,7 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "Consent is needed from {names}, together {share}% of FY25 revenue.",
     ),
     "success-fee-estimate": Demonstration(
-        (Look(_grep("enterprise value of USD", _MAIL), 0.6), Look(_glob("Bids/*"), 0.2)),
+        (Look(grep("enterprise value of USD", _MAIL), 0.6), Look(glob("Bids/*"), 0.2)),
         {
             "gross": ("2,485,000", "2,240,000", "2,320,000"),
             "credit": ("120,000", "280,000"),
@@ -151,8 +93,8 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
     ),
     "brightwater-liability-cap": Demonstration(
         (
-            Look(_glob("Brightwater/Amendment*"), 0.6),
-            Look(_glob("Brightwater/*.xlsx"), 0.25),
+            Look(glob("Brightwater/Amendment*"), 0.6),
+            Look(glob("Brightwater/*.xlsx"), 0.25),
         ),
         {
             "limit": ("2,777,262", "2,834,862", "1,851,508"),
@@ -162,7 +104,7 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "The limit is GBP {limit}: 150% of the Charges of GBP {charges}, by clause {clause}.",
     ),
     "manager-utilisation-q3": Demonstration(
-        (Look(_glob("People/*"), 0.6), Look(_glob("Finance/*"), 0.2)),
+        (Look(glob("People/*"), 0.6), Look(glob("Finance/*"), 0.2)),
         {
             "share": ("75.3", "74.9", "76.1"),
             "billable": ("627", "622", "635"),
@@ -171,7 +113,7 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "The utilisation of managers was {share}%: {billable} billable hours out of {available} available hours.",
     ),
     "ltm-adjusted-ebitda": Demonstration(
-        (Look(_grep("EBITDA", _MAIL), 0.6), Look(_glob("Data room/Quarterly*"), 0.25)),
+        (Look(grep("EBITDA", _MAIL), 0.6), Look(glob("Data room/Quarterly*"), 0.25)),
         {
             "reported": ("21,006", "20,488"),
             "adjustments": ("2,760", "3,705", "2,940"),
@@ -181,3 +123,7 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
         "USD {adjusted} thousand.",
     ),
 }
+
+#: The eight above and 24 more, for the longer overfit run (`examples/overfit-32.toml`). Ten of these tasks are of the
+#: pack's evaluation split: what a policy that has imitated them does there says nothing.
+OVERFIT_32: dict[str, Demonstration] = {**DEMONSTRATIONS, **ANSWERS, **MESSAGES, **FILES}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,15 @@ from envkit.tokens.conversation import Conversation
 from envkit.tokens.export import Sample, export
 from envkit.tokens.render import Renderer
 from envkit.tokens.trace import Trace
-from examples.tiny.demonstrations import DEMONSTRATIONS, Take
+from examples.tiny.demonstrations import DEMONSTRATIONS, OVERFIT_32
+from examples.tiny.takes import Call, Look, Take, first_call
 
 __all__ = ["LIMITS", "Seen", "completion", "record", "stream"]
 
 #: As in the run that follows: the prompt says how many turns there are.
 LIMITS = {"max_turns": 4}
 
-#: (task, first call as JSON) -> what the policy is shown, turn by turn.
+#: (task, first call as JSON, its facts open) -> what the policy is shown, turn by turn.
 Seen = dict[tuple[str, str], tuple[Observation, Observation]]
 
 
@@ -36,18 +36,18 @@ async def record(tasks: Sequence[str] = tuple(DEMONSTRATIONS)) -> Seen:
     for task in tasks:
         env = make_async(f"office/{task}", harness="opencode", harness_options={"prompt": "compact"}, limits=LIMITS)
         try:
-            for look in DEMONSTRATIONS[task].looks:
+            for look in OVERFIT_32[task].looks:
                 first, _ = await env.reset(seed=0)
-                name, arguments = look.call
+                name, arguments = first_call(OVERFIT_32[task], look)
                 call = ToolCall(id="call_0", name=name, arguments=arguments)
                 second, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
-                seen[task, json.dumps(look.call)] = (first, second)
+                seen[task, _key(look)] = (first, second)
         finally:
             await env.close()
     return seen
 
 
-def completion(renderer: Renderer, text: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[int]:
+def completion(renderer: Renderer, text: str, calls: Sequence[Call]) -> list[int]:
     """The ids of an assistant turn, its end included, as Qwen3 writes it."""
     said = [text] if text else []
     for name, arguments in calls:
@@ -59,8 +59,12 @@ def stream(renderer: Renderer, seen: Seen, task: str, shown: Take) -> Sample:
     """One demonstration as a row of training data."""
     talk = Conversation(renderer, Trace({}))
     turns = [completion(renderer, "", [shown.call]), completion(renderer, shown.answer, [])]
-    for observation, ids in zip(seen[task, json.dumps(shown.call)], turns, strict=True):
+    for observation, ids in zip(seen[task, _key(shown.look)], turns, strict=True):
         turn = talk.observe(observation)
         talk.record(turn, ids, np.zeros(len(ids), np.float32), np.zeros(len(ids), np.int32), finish="stop")
     (sample,) = export(talk.trace).samples
     return sample
+
+
+def _key(look: Look) -> str:
+    return json.dumps(look.call)

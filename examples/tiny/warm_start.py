@@ -1,7 +1,9 @@
-"""Makes the tiny policy from nothing: vocabulary, recording, imitation. The weights shipped beside it came from here.
+r"""Makes the tiny policy from nothing: vocabulary, recording, imitation. The weights shipped beside it came from here.
 
     python -m examples.tiny.warm_start --out first --steps 160
     python -m examples.tiny.warm_start --out examples/tiny/policy --start first --steps 75 --lr 2e-3 --seed 1
+    python -m examples.tiny.warm_start --set overfit-32 --out runs/overfit-32-policy --start examples/tiny/policy \
+        --steps 560 --rows 1 --tasks-per-step 16
 
 1. Every demonstration is played once in the real environment, to record what a policy is shown on the way.
 2. A byte-level BPE is trained on those texts, on the pack's instructions and on the demonstrations.
@@ -20,6 +22,7 @@ import json
 import random
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +40,19 @@ from envkit.deadline import Deadline
 from envkit.tasks.office import OfficePack
 from envkit.tokens.render import load_renderer, load_tokenizer, template_tools
 from examples.tiny import vocabulary
-from examples.tiny.demonstrations import DEMONSTRATIONS, take
+from examples.tiny.demonstrations import DEMONSTRATIONS, OVERFIT_32, take
 from examples.tiny.recording import Seen, record, stream
 
-__all__ = ["CONTEXT", "imitation", "new_model", "texts"]
+__all__ = ["CONTEXT", "SETS", "imitation", "new_model", "texts"]
 
 #: Longest sequence of the policy.
 CONTEXT = 2048
 
+#: Which demonstrations there are to imitate.
+SETS = {"quickstart": DEMONSTRATIONS, "overfit-32": OVERFIT_32}
 
-def texts(seen: Seen, seed: int = 0) -> list[str]:
+
+def texts(seen: Seen, tasks: Sequence[str] = tuple(DEMONSTRATIONS), seed: int = 0) -> list[str]:
     """What the vocabulary is made from."""
     pack = OfficePack()
     out = [pack.load(name).steps[0].instruction for name in pack.ids()]
@@ -54,7 +60,7 @@ def texts(seen: Seen, seed: int = 0) -> list[str]:
         out += [message.content for observation in turns for message in observation.messages]
         out += [json.dumps(template_tools([tool])) for observation in turns for tool in observation.tools or ()]
     rng = random.Random(seed)
-    for task in DEMONSTRATIONS:
+    for task in tasks:
         for _ in range(20):
             shown = take(task, rng)
             out += [shown.answer, json.dumps({"name": shown.call[0], "arguments": shown.call[1]})]
@@ -83,17 +89,34 @@ def new_model(tokenizer: Any, seed: int = 0) -> Qwen3ForCausalLM:
 
 
 async def imitation(
-    trainer: TorchTrainer, renderer: Any, seen: Seen, *, steps: int, rows_per_task: int, seed: int = 0
+    trainer: TorchTrainer,
+    renderer: Any,
+    seen: Seen,
+    *,
+    steps: int,
+    rows_per_task: int,
+    seed: int = 0,
+    tasks: Sequence[str] = tuple(DEMONSTRATIONS),
+    tasks_per_step: int | None = None,
 ) -> list[StepMetrics]:
-    """Imitates `rows_per_task` fresh demonstrations of every task in each step."""
-    rng = random.Random(seed)
+    """Imitates `rows_per_task` fresh demonstrations of each task of a step.
+
+    A step has all `tasks`, or `tasks_per_step` of them: the next ones of a shuffled deck, shuffled anew when it is out.
+    """
+    rng, deal = random.Random(seed), random.Random(f"deck/{seed}")
+    deck: list[str] = []
     history: list[StepMetrics] = []
     for step in range(1, steps + 1):
+        chosen = list(tasks)
+        if tasks_per_step is not None:
+            while len(deck) < tasks_per_step:
+                deck += deal.sample(chosen, len(chosen))
+            chosen, deck = deck[:tasks_per_step], deck[tasks_per_step:]
         examples = []
-        for task in DEMONSTRATIONS:
+        for place, task in enumerate(chosen):
             for number in range(rows_per_task):
                 sample = stream(renderer, seen, task, take(task, rng))
-                examples.append(Example(sample.ids, sample.mask, task, f"{task}/{number}"))
+                examples.append(Example(sample.ids, sample.mask, task, f"{task}/{place}/{number}"))
         batch = imitate(examples, step=step, ranks=1, tokens_per_micro_batch=1 << 20)
         history.append(await trainer.train_step(batch, temperature=1.0, deadline=Deadline.never()))
         if step % 20 == 0 or step == steps:
@@ -103,12 +126,13 @@ async def imitation(
 
 async def main(options: argparse.Namespace) -> None:
     began_s, cpu_s = time.monotonic(), time.process_time()
-    seen = await record()
+    tasks = tuple(SETS[options.set])
+    seen = await record(tasks)
     print(f"recorded {len(seen)} demonstrations in {time.monotonic() - began_s:.1f} s", flush=True)
     work = options.out.with_name(f".{options.out.name}.start")
     shutil.rmtree(work, ignore_errors=True)
     if options.start is None:
-        tokenizer = vocabulary.build(texts(seen), options.vocabulary)
+        tokenizer = vocabulary.build(texts(seen, tasks), options.vocabulary)
         model = new_model(tokenizer, options.seed)
         model.save_pretrained(work)
         tokenizer.save_pretrained(work)
@@ -130,7 +154,16 @@ async def main(options: argparse.Namespace) -> None:
         TorchTrainerConfig(model=work, optimizer=optimizer, seed=options.seed), AlgorithmConfig(loss=Supervised())
     )
     renderer = load_renderer(tokenizer, "qwen3")
-    await imitation(trainer, renderer, seen, steps=options.steps, rows_per_task=options.rows, seed=options.seed)
+    await imitation(
+        trainer,
+        renderer,
+        seen,
+        steps=options.steps,
+        rows_per_task=options.rows,
+        seed=options.seed,
+        tasks=tasks,
+        tasks_per_step=options.tasks_per_step,
+    )
     write_tensors(work / "model.safetensors", {name: t.to(torch.bfloat16) for name, t in trainer.weights()})
     config = json.loads((work / "config.json").read_text())
     (work / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}, indent=2) + "\n")
@@ -144,7 +177,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the model folder to write; replaced if it is there")
     parser.add_argument("--start", type=Path, help="go on from this policy instead of from nothing")
+    parser.add_argument("--set", choices=sorted(SETS), default="quickstart", help="which demonstrations to imitate")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--tasks-per-step", type=int, help="as many tasks of the set in a step, not all")
     parser.add_argument("--rows", type=int, default=2, help="demonstrations of each task in a step")
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--vocabulary", type=int, default=2048)

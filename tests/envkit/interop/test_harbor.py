@@ -34,6 +34,7 @@ def load(name: str, path: Path) -> Any:
     return module
 
 
+sys.path.append(str(ROOT))  # for what the examples import of each other; last, so that it shadows no package
 fake = load("fake_openai_for_harbor", ROOT / "tests" / "envkit" / "policy" / "fake_openai.py")
 shown = load("demonstrations_for_harbor", ROOT / "examples" / "tiny" / "demonstrations.py")
 RIGHT = shown.DEMONSTRATIONS[NAME].answer.replace("{days}", "45").replace("{rate}", "4")
