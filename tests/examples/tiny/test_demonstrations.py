@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envkit import make_async
 from envkit.messages import AssistantMessage, ToolCall
+from envkit.tasks.office.catalog import TASKS, WORLDS
 from examples.tiny.demonstrations import DEMONSTRATIONS, OVERFIT_32, Take, take
+from examples.tiny.takes import first_call
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).parents[3]
 
 
 async def play(task: str, shown: Take) -> float | None:
@@ -48,3 +54,24 @@ def test_takes_differ_and_are_drawn_from_a_seed() -> None:
         right = sum(t.right for t in drawn)
         assert 0 < right < 45, f"{task}: {right} of 60 takes are right"
         assert "{" not in drawn[0].answer
+
+
+def test_the_longer_run_has_the_quickstarts_tasks_and_the_plan_names_all() -> None:
+    plan = tomllib.loads((ROOT / "examples" / "overfit-32.toml").read_text())
+    assert plan["tasks"]["include"] == [f"office/{task}" for task in OVERFIT_32]
+    assert len(OVERFIT_32) == 32
+    quickstart = tomllib.loads((ROOT / "examples" / "quickstart.toml").read_text())
+    assert quickstart["tasks"]["include"] == [f"office/{task}" for task in DEMONSTRATIONS]
+    # The quickstart's weights are shipped and may be measured on the evaluation split.
+    assert {WORLDS[TASKS[task].world].split for task in DEMONSTRATIONS} == {"train"}
+
+
+def test_a_fact_in_a_call_is_filled_in_and_the_look_stays_open() -> None:
+    shown = OVERFIT_32["kade-hearing-event"]
+    (look,) = shown.looks
+    right = take("kade-hearing-event", random.Random(0), careful=True)
+    assert right.call == first_call(shown, look)
+    assert "LOCATION:Room Erasmus" in right.call[1]["command"]
+    assert "{room}" in look.call[1]["command"]
+    assert right.look is look
+    assert "Room Maas" in take("kade-hearing-event", random.Random(0), care=0.0).call[1]["command"]

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,18 @@ def test_the_chat_template_is_the_families() -> None:
 
 
 def test_everything_the_clerk_says_fits_the_context(renderer: Any) -> None:
-    from examples.tiny.demonstrations import DEMONSTRATIONS, take
+    from examples.tiny.demonstrations import DEMONSTRATIONS, OVERFIT_32, take
     from examples.tiny.recording import completion
 
-    for task in DEMONSTRATIONS:
+    longest = {"quickstart": 160, "overfit-32": 224}  # max_turn_tokens
+    for name, at_most in longest.items():
+        assert tomllib.loads((ROOT / "examples" / f"{name}.toml").read_text())["policy"]["max_turn_tokens"] == at_most
+    for task in OVERFIT_32:
+        at_most = longest["quickstart" if task in DEMONSTRATIONS else "overfit-32"]
         for seed in range(20):
             shown = take(task, random.Random(seed))
             turns = [completion(renderer, "", [shown.call]), completion(renderer, shown.answer, [])]
-            assert max(map(len, turns)) <= 160  # max_turn_tokens of the plan
+            assert max(map(len, turns)) <= at_most
             # What is written as a call is read as that call.
             (call,) = renderer.parse(turns[0], [], None).tool_calls
             assert (call.name, call.arguments) == shown.call
