@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envkit.cli import options
 from envkit.failure import UserError, did_you_mean
-from envkit.report.triage import CAUSES, Triage, triage
+from envkit.report.triage import CAUSES, Training, Triage, triage
 
 __all__ = ["add_arguments", "run"]
 
@@ -53,14 +53,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(report: Triage) -> None:
+    if report.training is not None:
+        _print_training(report.training)
     mean = "-" if report.mean is None else f"{report.mean:.3f}"
+    what = "trials" if report.training is None else "kept rollouts"
     print(
-        f"{report.trials} trials, mean reward {mean}; {report.low} looked into: {report.scored_low} scored below "
+        f"{report.trials} {what}, mean reward {mean}; {report.low} looked into: {report.scored_low} scored below "
         f"{report.below:g}, {report.without_verdict} without a verdict"
         + (f"; {report.cancelled} cancelled ones left out" if report.cancelled else "")
     )
     if report.suspects:
-        print("\nEvery attempt of these tasks fails the same way:")
+        print(
+            "\nEvery attempt of these tasks fails the same way:"
+            if report.training is None
+            else f"\nNo rollout of these tasks got {report.below:g}, and every kept one fails the same way:"
+        )
         for suspect in report.suspects[:SHOWN]:
             mark = "likely an environment fault" if suspect.environment else "beyond this model, or badly put"
             detail = f" ({suspect.detail})" if suspect.detail else ""
@@ -68,7 +75,7 @@ def _print(report: Triage) -> None:
             print(f"      {suspect.example.excerpt}")
         if len(report.suspects) > SHOWN:
             print(f"  ... and {len(report.suspects) - SHOWN} more (--json has all)")
-    elif report.single and report.low:
+    elif report.single and report.low and report.training is None:
         print("(Every task was tried once; with -n 4 or so, tasks at fault themselves stand out.)")
     for group in report.groups:
         mean = "-" if group.mean is None else f"{group.mean:.3f}"
@@ -93,3 +100,23 @@ def _print(report: Triage) -> None:
         print(f"\n{report.unreadable} trajectories could not be read; those trials are grouped by what is left")
     for note in report.notes:
         print(note, file=sys.stderr)
+
+
+def _print_training(training: Training) -> None:
+    """How much of a training run the rest speaks of."""
+    mean = "-" if training.mean is None else f"{training.mean:.3f}"
+    kept = f"{training.kept:,} of {training.ended:,}" if training.kept <= training.ended else f"{training.kept:,}"
+    print(
+        f"a training run: {training.ended:,} rollouts ended, mean reward {mean}, {training.failed:,} without a verdict"
+        f"; the files of {kept} were kept, and only those can be looked into"
+    )
+    keep = training.keep
+    if keep is None or keep.rollouts == "all":
+        return
+    if keep.rollouts == "none":
+        print('trial.keep.rollouts is \'none\': resume the run with trial.keep.rollouts="some" or "all" to see more')
+    else:
+        print(
+            f"trial.keep: one group in {keep.every}, whole, and up to {keep.failures} failures beside them, which "
+            "therefore weigh more here than in the run"
+        )

@@ -15,12 +15,11 @@ from typing import Any
 
 from envkit.failure import UserError
 from envkit.tokens.store import TRACE_JOURNAL, TRACE_JSON
-from envkit.trial.result import AttemptResult, Status, TrialResult
-from envkit.trial.store import Damage, RunStore, read_record
+from envkit.trial.kept import KeptRollout, kept_rollouts
+from envkit.trial.result import Status, TrialResult
+from envkit.trial.store import Damage, RunStore
 
 __all__ = ["StoredTrial", "StoredTrials"]
-
-_JOB, _ATTEMPT = "*/result.json", re.compile(r"attempt-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +79,12 @@ class StoredTrials:
         return self._store.damaged
 
     def __iter__(self) -> Iterator[StoredTrial]:
-        for first in sorted((self.folder / "trials").iterdir()):
-            if not first.is_dir():
-                continue
-            if (first / "result.json").is_file():
-                result = self._store.read_trial(first.name)
-                if result is not None:
-                    yield _of_job(result, first)
-            else:
-                yield from self._of_training(first)
-
-    def _of_training(self, version: Path) -> Iterator[StoredTrial]:
-        """`v3/<group>/<attempt>/attempt-1/`: the last attempt of each rollout counts."""
-        for rollout in sorted(version.glob("*/*")):
-            numbers = [int(m[1]) for path in rollout.glob("attempt-*") if (m := _ATTEMPT.fullmatch(path.name))]
-            for number in sorted(numbers, reverse=True):
-                folder = rollout / f"attempt-{number}"
-                record = read_record(folder / "result.json", AttemptResult, self._store.damaged)
-                if record is not None:
-                    yield _of_rollout(record, folder, version.name)
-                    break
+        for first in sorted((self.folder / "trials").glob("*/result.json")):
+            result = self._store.read_trial(first.parent.name)
+            if result is not None:
+                yield _of_job(result, first.parent)
+        for kept in kept_rollouts(self.folder, self._store.damaged):
+            yield _of_rollout(kept)
 
 
 def _of_job(result: TrialResult, folder: Path) -> StoredTrial:
@@ -126,20 +111,20 @@ def _of_job(result: TrialResult, folder: Path) -> StoredTrial:
     )
 
 
-def _of_rollout(record: AttemptResult, folder: Path, version: str) -> StoredTrial:
-    rollout = folder.parent
+def _of_rollout(kept: KeptRollout) -> StoredTrial:
+    record = kept.record
     return StoredTrial(
-        id=f"{version}/{rollout.parent.name}/{rollout.name}",
+        id=kept.id,
         task=record.task,
-        group=f"{version}/{rollout.parent.name}",
-        sample=int(rollout.name) if rollout.name.isdigit() else 0,
+        group=f"{kept.version}/{kept.group}",
+        sample=int(kept.sample) if kept.sample.isdigit() else 0,
         status=record.status,
         reward=record.reward,
         failure=str(record.failure.kind) if record.failure else None,
         stop=str(record.stop) if record.stop else None,
         harness=str(record.harness.get("name", "")),
         model=_model(record.policy, {}),
-        folder=folder,
+        folder=kept.folder,
     )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from envkit.failure import UserError
+from envkit.trial.kept import is_training_run
 from envkit.trial.result import AttemptResult, TrialResult
 from envkit.trial.store import RunStore
 
@@ -19,7 +20,7 @@ class StoredRun:
     """A run's folder as reports read it.
 
     Raises:
-        UserError: The folder holds no run.
+        UserError: The folder holds no run, or one of training, whose rollouts only some readers can make use of.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -27,6 +28,12 @@ class StoredRun:
         self._store = RunStore(folder)
         if not (folder / "trials").is_dir():
             raise UserError(f"{folder} holds no run (no folder trials/); expected what `envkit eval` or `run` wrote")
+        if is_training_run(folder):
+            raise UserError(
+                f"{folder} holds a training run, whose rollouts are mostly not kept; expected what `envkit eval` or "
+                f"`run` wrote. Of this one, read {folder / 'report.html'}, `envkit triage` and `envkit export` the "
+                "rollouts that were kept, or evaluate one of its checkpoints"
+            )
 
     @property
     def damaged(self) -> list[str]:

@@ -6,9 +6,10 @@ conversations need no more memory than the longest of them.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from envkit.report.stored import StoredRun
 from envkit.report.triage import faults, model, tools, work
 from envkit.report.triage.case import Case, Evidence, Sign, read_case, shorten
 from envkit.report.triage.causes import BY_ID, CAUSES, Cause, Family
+from envkit.report.triage.training import Training, TrainingLog, as_result, read_training
+from envkit.trial.kept import is_training_run, kept_rollouts
 from envkit.trial.result import Status, TrialResult
+from envkit.trial.store import Damage
 
 __all__ = ["Triage", "signs_of", "triage"]
 
@@ -109,6 +113,7 @@ class Triage(_Record):
         unreadable: Trials whose trajectory could not be read; they are grouped by what is left.
         suspects: Tasks that are likely at fault themselves, the surest first.
         single: Whether no task was tried twice, so that nothing can be said of "every attempt".
+        training: Of a training run, what its log says of all rollouts; all else is of those whose files were kept.
     """
 
     schema_version: int = 1
@@ -122,6 +127,7 @@ class Triage(_Record):
     mean: float | None
     unreadable: int
     single: bool
+    training: Training | None = None
     suspects: tuple[Suspect, ...]
     groups: tuple[Group, ...]
     criteria: tuple[CriterionCount, ...]
@@ -173,7 +179,7 @@ class _CriterionTally:
 
 class _Grouping:
     def __init__(self, below: float, examples: int) -> None:
-        self._below = below
+        self.below = below
         self._examples = examples
         self.trials = self.low = self.without = self.cancelled = self.unreadable = 0
         self.reward_sum, self.rewards = 0.0, 0
@@ -192,7 +198,7 @@ class _Grouping:
         if result.reward is not None:
             self.reward_sum, self.rewards = self.reward_sum + result.reward, self.rewards + 1
             task.reward_sum, task.rewards = task.reward_sum + result.reward, task.rewards + 1
-            if result.reward >= self._below:
+            if result.reward >= self.below:
                 return
         else:
             self.without += 1
@@ -265,8 +271,19 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
     Raises:
         UserError: The folder holds no run, or a record was written by a newer envkit.
     """
-    run = StoredRun(folder)
     grouping = _Grouping(below, examples)
+    if is_training_run(folder):
+        damaged: list[Damage] = []
+        kept = 0
+        for rollout in kept_rollouts(folder, damaged):
+            kept += 1
+            if task is None or task(rollout.record.task):
+                number, place = rollout.record.attempt, rollout.folder
+                result = as_result(rollout)
+                grouping.add(result, lambda: read_case(result, number, place))  # noqa: B023
+        log = read_training(folder, kept)
+        return _report(grouping, str(folder), below, map(str, damaged), log)
+    run = StoredRun(folder)
     for result in run.results():
         if task is None or task(result.spec.task):
             attempt = _decided_by(result)
@@ -280,7 +297,9 @@ def _decided_by(result: TrialResult) -> int:
     return same[-1] if same else result.attempts[-1].attempt if result.attempts else 1
 
 
-def _report(grouping: _Grouping, folder: str, below: float, damaged: Iterable[str]) -> Triage:
+def _report(
+    grouping: _Grouping, folder: str, below: float, damaged: Iterable[str], log: TrainingLog | None = None
+) -> Triage:
     return Triage(
         folder=folder,
         below=below,
@@ -292,7 +311,8 @@ def _report(grouping: _Grouping, folder: str, below: float, damaged: Iterable[st
         mean=grouping.reward_sum / grouping.rewards if grouping.rewards else None,
         unreadable=grouping.unreadable,
         single=bool(grouping.tasks) and max(task.trials for task in grouping.tasks.values()) < 2,
-        suspects=tuple(_suspects(grouping)),
+        training=log.figures if log is not None else None,
+        suspects=tuple(_suspects(grouping, log.best if log is not None else {})),
         groups=tuple(_group_rows(grouping)),
         criteria=tuple(_criteria_rows(grouping)),
         notes=(*damaged, *grouping.notes),
@@ -322,12 +342,18 @@ def _group_rows(grouping: _Grouping) -> Iterator[Group]:
         )
 
 
-def _suspects(grouping: _Grouping) -> Iterator[Suspect]:
+def _suspects(grouping: _Grouping, best: Mapping[str, float]) -> Iterator[Suspect]:
     """Tasks tried at least twice, all of whose attempts got little for one reason. Those come first whose cause points
-    at the task or its environment, then those with more attempts and less reward."""
+    at the task or its environment, then those with more attempts and less reward.
+
+    Args:
+        best: The best reward of a task's rollouts, kept or not: failures are kept beyond their share.
+    """
     found: list[tuple[str, _TaskCount, Cause, str]] = []
     for name, task in grouping.tasks.items():
         if task.trials < 2 or task.low < task.trials or len(task.ways) != 1 or task.example is None:
+            continue
+        if best.get(name, -math.inf) >= grouping.below:
             continue
         (cause, detail), _ = task.ways.most_common(1)[0]
         found.append((name, task, BY_ID[cause], detail))

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from envkit.backends.run.log import read_log
+from envkit.report.triage import triage
+from envkit.trial.rollouts import Keep
 
 pytestmark = [
     pytest.mark.tokens,
@@ -136,6 +138,10 @@ def test_a_run_trains_survives_a_kill_and_stops_when_asked(plan: Path, tmp_path:
     assert told["step"] == 3
     assert told["failure"] is None
     assert steps(out) == [1, 2, 3], "the step before the kill was not trained, or not told, twice"
+    training = triage(out).training
+    assert training is not None
+    assert training.keep == Keep(rollouts="all")
+    assert training.kept >= training.ended >= 12, "two groups of two in each of three steps, and the evaluations"
 
     from safetensors.numpy import load_file
 

@@ -169,3 +169,76 @@ def test_thousands_of_trials_need_the_memory_of_one(tmp_path: Path, task: Path) 
 
     few, many = peak_kib("few", 50), peak_kib("many", 5000)
     assert many - few < 32 << 10, (few, many)
+
+
+def _as_training(run: Path, folder: Path) -> Path:
+    """The rollouts of a job as a training run keeps them: in folders of versions, without records of trials."""
+    for place in sorted((run / "trials").iterdir()):
+        spec = json.loads((place / "result.json").read_text())["spec"]
+        group = f"g{Path(spec['task']).name}"
+        shutil.copytree(place / "attempt-1", folder / "trials" / "v10" / group / str(spec["sample"]) / "attempt-1")
+    (folder / "plan.toml").write_text("")
+    keep = {"rollouts": "some", "every": 16, "failures": 200}
+    (folder / "plan.json").write_text(json.dumps({"trial": {"keep": keep}}))
+    return folder
+
+
+def test_a_training_run_is_read_from_what_it_kept(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _as_training(run, tmp_path / "run")
+    first, *_ = (tmp_path / "run" / "trials" / "v10" / "gmixed").iterdir()
+    shutil.copytree(first, tmp_path / "run" / "trials" / "evaluation-v9" / "mixed" / "0")
+    (folder / "trials" / "v11" / "g9" / "0" / "attempt-1" / "logs").mkdir(parents=True)  # it runs
+    broken, mixed, fine = (next(s for s in _tasks(run) if s.endswith(name)) for name in ("broken", "mixed", "fine"))
+    groups = [
+        {"group": "g1", "task": broken, "rewards": [0.25, 0.25, None]},
+        {"group": "g2", "task": mixed, "rewards": [0.5] * 4},
+        {"group": "g3", "task": fine, "rewards": [1.0] * 4},
+    ]
+    lines = [json.dumps(group) for group in (*groups, {**groups[1], "dropped": "zero variance"})]
+    (folder / "groups.jsonl").write_text("\n".join([*lines[:2], "{torn", *lines[2:]]) + "\n")
+    (folder / "evaluations").mkdir()
+    evaluated = {"task": mixed, "sample": 0, "reward": 0.5}
+    (folder / "evaluations" / "step-000000.jsonl").write_text(json.dumps(evaluated) + "\n")
+
+    report = triage(folder)
+    assert (report.trials, report.low) == (10, 7)
+    assert report.training is not None
+    assert (report.training.kept, report.training.ended, report.training.failed) == (10, 12, 1)
+    assert report.training.mean == pytest.approx(7 / 11)
+    assert [(g.cause, g.trials) for g in report.groups if g.cause == "missing_package"] == [("missing_package", 3)]
+    for group in report.groups:
+        for example in group.examples:
+            assert (folder / example.folder / "trajectory.json").is_file()
+    assert [suspect.task for suspect in report.suspects] == [broken]
+
+    assert main(["triage", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "the files of 10 of 12 were kept" in said
+    assert "one group in 16" in said
+
+    # Elsewhere in the run the task was solved: what was kept of it are the failures.
+    solved = {"group": "g4", "task": broken, "rewards": [1.0, 0.25]}
+    with (folder / "groups.jsonl").open("a") as log:
+        log.write(json.dumps(solved) + "\n")
+    assert triage(folder).suspects == ()
+
+    shutil.rmtree(folder / "trials")
+    (folder / "plan.json").write_text(json.dumps({"trial": {"keep": {"rollouts": "none"}}}))
+    assert main(["triage", str(folder)]) == 0
+    assert "resume the run with trial.keep.rollouts" in capsys.readouterr().out
+
+
+def test_readers_of_jobs_say_what_to_do_with_a_training_run(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _as_training(run, tmp_path / "run")
+    assert main(["compare", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert "holds a training run" in said
+    assert "envkit triage" in said
+
+
+def _tasks(run: Path) -> set[str]:
+    return {json.loads(path.read_text())["spec"]["task"] for path in (run / "trials").glob("*/result.json")}

@@ -1,0 +1,84 @@
+"""The rollouts whose files stayed in a training run's folder (`envkit.trial.rollouts.Keep`), one at a time.
+
+    trials/v3/g0000200/5/attempt-1/              asked for at version 3, the sixth of its group
+    trials/evaluation-v3/memo-2/0/attempt-1/     of an evaluation
+
+The last attempt that left a record counts. What has none yet is running, or about to be removed. Used by exports and by
+triage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from envkit.trial.result import AttemptResult
+from envkit.trial.store import Damage, read_record
+
+__all__ = ["KeptRollout", "is_training_run", "kept_rollouts"]
+
+_VERSION, _ATTEMPT = re.compile(r"(evaluation-)?v(\d+)"), re.compile(r"attempt-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRollout:
+    """One rollout.
+
+    Attributes:
+        version: Folder of the weights that it was asked for at, `v3` or `evaluation-v3`.
+        group, sample: Folders of the group and of the rollout in it.
+        folder: Of the attempt.
+    """
+
+    version: str
+    group: str
+    sample: str
+    record: AttemptResult
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """Unique in the run; its folder below `trials/`."""
+        return f"{self.version}/{self.group}/{self.sample}"
+
+
+def is_training_run(folder: Path) -> bool:
+    """Whether a folder is a training run's and no job's: it has a plan of training, or rollouts of versions."""
+    if (folder / "job.json").exists():
+        return False
+    return (folder / "plan.toml").exists() or next(_versions(folder), None) is not None
+
+
+def kept_rollouts(folder: Path, damaged: list[Damage]) -> Iterator[KeptRollout]:
+    """The rollouts of a run's folder, by version, group and number, always in the same order.
+
+    Args:
+        damaged: Takes the records that could not be read.
+
+    Raises:
+        UserError: A record was written by a newer envkit.
+    """
+    for version in sorted(_versions(folder), key=lambda path: _order(path.name)):
+        for rollout in sorted(version.glob("*/*"), key=lambda path: (path.parent.name, len(path.name), path.name)):
+            numbers = [int(m[1]) for path in rollout.glob("attempt-*") if (m := _ATTEMPT.fullmatch(path.name))]
+            for number in sorted(numbers, reverse=True):
+                attempt = rollout / f"attempt-{number}"
+                record = read_record(attempt / "result.json", AttemptResult, damaged)
+                if record is not None:
+                    yield KeptRollout(version.name, rollout.parent.name, rollout.name, record, attempt)
+                    break
+
+
+def _versions(folder: Path) -> Iterator[Path]:
+    trials = folder / "trials"
+    for path in trials.iterdir() if trials.is_dir() else ():
+        if _VERSION.fullmatch(path.name) and path.is_dir() and not (path / "result.json").exists():
+            yield path
+
+
+def _order(name: str) -> tuple[bool, int]:
+    match = _VERSION.fullmatch(name)
+    assert match is not None
+    return match[1] is not None, int(match[2])
