@@ -11,15 +11,16 @@ import json
 import mailbox
 import os
 import re
-from datetime import datetime
+from datetime import date, datetime
 from email.header import decode_header, make_header
 from email.utils import format_datetime, make_msgid
 from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "APPS", "ROOT", "answer", "chat", "columns_text", "docx_text", "events", "find_mail", "mail_body", "mails", "money",
-    "pdf_lines", "post", "rows_of_csv", "send_mail", "sheet", "table",
+    "APPS", "ROOT", "answer", "chat", "columns_text", "docx_text", "events", "find_mail", "first_groups",
+    "first_number", "first_text", "long_date", "mail_body", "mails", "money", "pdf_lines", "post", "replace_text",
+    "rows_of_csv", "send_mail", "sheet", "table",
 ]  # fmt: skip
 
 ROOT = Path(os.environ.get("OFFICE_ROOT", "/")) / "filesystem"
@@ -174,6 +175,39 @@ def events() -> list[dict[str, str]]:
             event[key] = f"{event[key]},{value}" if key == "ATTENDEE" and key in event else value
         out.append(event)
     return out
+
+
+def first_groups(pattern: str, *texts: str) -> tuple[str, ...]:
+    """The groups of the pattern in the first of these texts that has it. Raises `LookupError` where none does."""
+    for text in texts:
+        if found := re.search(pattern, text):
+            return found.groups()
+    raise LookupError(f"{pattern!r} not found in {texts!r}")
+
+
+def first_text(pattern: str, text: str) -> str:
+    """The pattern's first group. Raises `LookupError` where the text does not have it."""
+    return first_groups(pattern, text)[0]
+
+
+def first_number(pattern: str, text: str) -> float:
+    """The number in the pattern's first group."""
+    return money(first_text(pattern, text))
+
+
+def long_date(day: date) -> str:
+    """A date as letters write it: 3 April 2026."""
+    return f"{day.day} {day:%B %Y}"
+
+
+def replace_text(paragraph: Any, pattern: str, text: str) -> None:
+    """Replaces within a paragraph of a document or a slide, keeping the format of its first run."""
+    old = "".join(run.text for run in paragraph.runs)
+    new = re.sub(pattern, text, old)
+    if new != old:
+        paragraph.runs[0].text = new
+        for run in paragraph.runs[1:]:
+            run.text = ""
 
 
 def money(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, pdf_lines, sheet
+from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, pdf_lines, replace_text, sheet
 
 PATH = ROOT / "Deal/CIM financial pages.pptx"
 
@@ -45,9 +45,11 @@ def main() -> None:
         for shape in slide.shapes:
             if shape.has_text_frame:
                 for paragraph in shape.text_frame.paragraphs:
-                    _replace(paragraph, r"12 January 2026", "4 March 2026")
-                    _replace(paragraph, r"as prepared by management, not reviewed", "as determined by Mercer Doyle LLP")
-                    _replace(
+                    replace_text(paragraph, r"12 January 2026", "4 March 2026")
+                    replace_text(
+                        paragraph, r"as prepared by management, not reviewed", "as determined by Mercer Doyle LLP"
+                    )
+                    replace_text(
                         paragraph,
                         r"LTM adjusted EBITDA of USD [\d.]+ million, a margin of [\d.]+%",
                         f"LTM adjusted EBITDA of USD {latest / 1000:.1f} million, a margin of {latest_margin:.1%}",
@@ -62,16 +64,6 @@ def main() -> None:
                             run.text = shown[row.cells[0].text]
     deck.save(str(PATH))
     answer("The pages show the accountants' figures.")
-
-
-def _replace(paragraph: Any, pattern: str, text: str) -> None:
-    """Replaces within a paragraph, keeping the format of its first run."""
-    old = "".join(run.text for run in paragraph.runs)
-    new = re.sub(pattern, text, old)
-    if new != old:
-        paragraph.runs[0].text = new
-        for run in paragraph.runs[1:]:
-            run.text = ""
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from envkit.tasks.office.solutions.reading import (
     chat,
     columns_text,
     docx_text,
+    first_number,
     money,
     pdf_lines,
     rows_of_csv,
@@ -23,9 +24,9 @@ def main() -> None:
     from openpyxl import Workbook
 
     contract = columns_text(f"{FOLDER}/Statement of work Lantern.pdf")
-    discount = _first(r"discount of (\d+)% is taken off", contract) / 100
-    limit = _first(r"don't exceed (\d+)% of that month's fees", contract) / 100
-    vat = _first(r"at present (\d+)%", contract) / 100
+    discount = first_number(r"discount of (\d+)% is taken off", contract) / 100
+    limit = first_number(r"don't exceed (\d+)% of that month's fees", contract) / 100
+    vat = first_number(r"at present (\d+)%", contract) / 100
 
     card = "\n".join(pdf_lines("Finance/Rate card FY26.pdf"))
     rates = {
@@ -33,11 +34,11 @@ def main() -> None:
         for name, rate in re.findall(r"^([A-Z][a-z]+(?: Manager)?) (?:P|D|SM|M|C|A) ([\d,]+) ", card, re.M)
     }
     order = docx_text(f"{FOLDER}/Change order 1 signed.docx")
-    rates["Senior Manager"] = _first(r"Senior Managers: GBP ([\d,]+)", order)
+    rates["Senior Manager"] = first_number(r"Senior Managers: GBP ([\d,]+)", order)
 
     grades = {row["Name"]: row["Grade"] for row in table("People/Staff list January 2026.xlsx", "Staff", "Name")}
     agreed = next(m["text"] for m in chat("Lantern team") if "booked on Lantern" in m["text"])
-    off_day = int(_first(r"day on (\d+) November", agreed))
+    off_day = int(first_number(r"day on (\d+) November", agreed))
     hours: dict[str, float] = {}
     for row in rows_of_csv("People/Timesheets Q3 FY26.csv"):
         if row["Code"] != "HP-2417" or row["Billable"] != "Y" or not row["Date"].startswith("2025-11"):
@@ -48,10 +49,10 @@ def main() -> None:
 
     policy = docx_text("Finance/Expense policy.docx")
     london, elsewhere = (
-        _first(r"Hotel in London \| up to GBP ([\d.]+)", policy),
-        _first(r"Hotel elsewhere \| up to GBP ([\d.]+)", policy),
+        first_number(r"Hotel in London \| up to GBP ([\d.]+)", policy),
+        first_number(r"Hotel elsewhere \| up to GBP ([\d.]+)", policy),
     )
-    food = _first(r"Subsistence \| up to GBP ([\d.]+)", policy)
+    food = first_number(r"Subsistence \| up to GBP ([\d.]+)", policy)
     spent = 0.0
     for row in rows_of_csv("Finance/Expenses Q3 FY26.csv"):
         if row["Code"] != "HP-2417" or not row["Date"].startswith("2025-11") or row["Kind"] == "Client entertainment":
@@ -83,13 +84,6 @@ def main() -> None:
             cell.number_format = "#,##0.00"
     book.save(ROOT / FOLDER / "Invoice backing November 2025.xlsx")
     answer("The backing sheet is in Engagements/Lantern/Invoice backing November 2025.xlsx.")
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return money(found.group(1))
 
 
 if __name__ == "__main__":

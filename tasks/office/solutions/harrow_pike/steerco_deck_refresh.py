@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, money, table
+from envkit.tasks.office.solutions.reading import ROOT, answer, find_mail, mail_body, money, replace_text, table
 
 FOLDER = "Engagements/Lantern"
 
@@ -45,16 +44,16 @@ def main() -> None:
         for shape in slide.shapes:
             if shape.has_text_frame:
                 for paragraph in shape.text_frame.paragraphs:
-                    _replace(paragraph, r"\d+ January 2026", moved.group(1))
-                    _replace(paragraph, r"benchmark v2, FY25 forecast", "benchmark v3, FY25 actuals")
-                    _replace(paragraph, r"benchmark v2", "benchmark v3")
-                    _replace(paragraph, r"sales of GBP [\d.]+ million", f"sales of GBP {sales / 1000:.1f} million")
-                    _replace(
+                    replace_text(paragraph, r"\d+ January 2026", moved.group(1))
+                    replace_text(paragraph, r"benchmark v2, FY25 forecast", "benchmark v3, FY25 actuals")
+                    replace_text(paragraph, r"benchmark v2", "benchmark v3")
+                    replace_text(paragraph, r"sales of GBP [\d.]+ million", f"sales of GBP {sales / 1000:.1f} million")
+                    replace_text(
                         paragraph,
                         r"contribution of GBP [\d.]+ million, [\d.]+%",
                         f"contribution of GBP {contribution / 1000:.2f} million, {contribution / sales:.1%}",
                     )
-                    _replace(paragraph, r"^\d+ stores earn less", f"{weak} stores earn less")
+                    replace_text(paragraph, r"^\d+ stores earn less", f"{weak} stores earn less")
             elif shape.has_table:
                 for cells in list(shape.table.rows)[1:]:
                     key = cells.cells[0].text
@@ -64,16 +63,6 @@ def main() -> None:
                         cell.text_frame.paragraphs[0].runs[0].text = text
     deck.save(str(path))
     answer("The deck shows benchmark v3 with the rents of January.")
-
-
-def _replace(paragraph: Any, pattern: str, text: str) -> None:
-    """Replaces within a paragraph, keeping the format of its first run."""
-    old = "".join(run.text for run in paragraph.runs)
-    new = re.sub(pattern, text, old)
-    if new != old:
-        paragraph.runs[0].text = new
-        for run in paragraph.runs[1:]:
-            run.text = ""
 
 
 if __name__ == "__main__":

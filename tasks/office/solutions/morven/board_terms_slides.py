@@ -10,6 +10,7 @@ from envkit.tasks.office.solutions.reading import (
     columns_text,
     docx_text,
     find_mail,
+    first_number,
     mail_body,
     mails,
     pdf_lines,
@@ -59,7 +60,7 @@ def main() -> None:
 def ratios() -> tuple[float, float, float, float]:
     """Leverage and interest cover at 31 March 2026, and their covenants."""
     agreement = columns_text("Curlew/Facilities agreement.pdf")
-    cap = _first(r"no more than (\d+)% of that EBITDA", agreement) / 100
+    cap = first_number(r"no more than (\d+)% of that EBITDA", agreement) / 100
     total = {
         row[0]: row[13] for row in sheet("Curlew/Management accounts FY26.xlsx", "Accounts") if row[0] and len(row) > 13
     }
@@ -69,28 +70,28 @@ def ratios() -> tuple[float, float, float, float]:
         for r in rows_of_csv("House/Rates.csv")
         if r["name"] == "GBP per EUR average" and r["period"] == "FY26"
     )
-    blocked = _first(r"blocked accounts of GBP ([\d.]+) million", mail_body(find_mail("Blocked cash")))
+    blocked = first_number(r"blocked accounts of GBP ([\d.]+) million", mail_body(find_mail("Blocked cash")))
     reported = total["EBITDA"] / 1000
     ebitda = (
         reported + min(total["of which exceptional items"] / 1000, cap * reported) - total["Rents under leases"] / 1000
     )
-    ebitda += _first(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
+    ebitda += first_number(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
     debt = balance["Term loan A"] + balance["Term loan B, EUR million"] * average + balance["Revolving facility drawn"]
     debt -= balance["Cash at bank"] - blocked
     cover = ebitda / (total["Interest payable"] / 1000)
     return (
         debt / ebitda,
         cover,
-        _first(r"must not exceed ([\d.]+) : 1", agreement),
-        _first(r"must not be below ([\d.]+) : 1", agreement),
+        first_number(r"must not exceed ([\d.]+) : 1", agreement),
+        first_number(r"must not be below ([\d.]+) : 1", agreement),
     )
 
 
 def terms() -> list[tuple[float, str, float]]:
     """All-in cost, lender and margin of those who lend enough, cheapest first."""
     note = docx_text("House/Method note all-in cost.docx")
-    swap, life = _first(r"at present ([\d.]+)%", note), _first(r"expected life of ([\d.]+) years", note)
-    needed = _first(r"needs GBP (\d+) million", note)
+    swap, life = first_number(r"at present ([\d.]+)%", note), first_number(r"expected life of ([\d.]+) years", note)
+    needed = first_number(r"needs GBP (\d+) million", note)
     better = mail_body(find_mail("approval and better terms"))
     gone = [str(m["From"]) for m in mails() if "we have to withdraw" in mail_body(m)]
     out = []
@@ -99,7 +100,7 @@ def terms() -> list[tuple[float, str, float]]:
         lender = path.stem
         if (
             any(lender.split()[0].lower() in sender for sender in gone)
-            or _first(r"Amount GBP ([\d.]+) million", text) < needed
+            or first_number(r"Amount GBP ([\d.]+) million", text) < needed
         ):
             continue
         margin = re.search(r"SONIA \+ ([\d.]+)(%| basis points)", text)
@@ -107,22 +108,15 @@ def terms() -> list[tuple[float, str, float]]:
         if not margin:
             raise LookupError(f"no margin in {path.name}")
         spread = float(margin.group(1)) / (100 if margin.group(2) != "%" else 1)
-        fee = _first(r"Arrangement fee ([\d.]+)%", text)
+        fee = first_number(r"Arrangement fee ([\d.]+)%", text)
         if lender == "Banca Lariana":
             spread, fee = (
-                _first(r"margin ([\d.]+) basis points", better) / 100,
-                _first(r"arrangement fee ([\d.]+)%", better),
+                first_number(r"margin ([\d.]+) basis points", better) / 100,
+                first_number(r"arrangement fee ([\d.]+)%", better),
             )
-        fees = (fee + 100 - _first(r"Issue price ([\d.]+)", text)) / life
+        fees = (fee + 100 - first_number(r"Issue price ([\d.]+)", text)) / life
         out.append((max(swap, float(floor.group(1)) if floor else 0.0) + spread + fees, lender, spread))
     return sorted(out)
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return float(found.group(1))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-from envkit.tasks.office.solutions.reading import ROOT, answer, columns_text, find_mail, mail_body, rows_of_csv, sheet
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    columns_text,
+    find_mail,
+    first_number,
+    mail_body,
+    replace_text,
+    rows_of_csv,
+    sheet,
+)
 
 PATH = ROOT / "Curlew/Compliance certificate draft.docx"
 
@@ -14,7 +21,7 @@ def main() -> None:
     from docx import Document
 
     agreement = columns_text("Curlew/Facilities agreement.pdf")
-    cap = _first(r"no more than (\d+)% of that EBITDA", agreement) / 100
+    cap = first_number(r"no more than (\d+)% of that EBITDA", agreement) / 100
     total = {
         row[0]: row[13] for row in sheet("Curlew/Management accounts FY26.xlsx", "Accounts") if row[0] and len(row) > 13
     }
@@ -26,10 +33,10 @@ def main() -> None:
     )
     reported, leases = total["EBITDA"] / 1000, total["Rents under leases"] / 1000
     exceptional = min(total["of which exceptional items"] / 1000, cap * reported)
-    acquired = _first(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
+    acquired = first_number(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
     ebitda = reported + exceptional + acquired - leases
     loan_b = balance["Term loan B, EUR million"] * average
-    cash = balance["Cash at bank"] - _first(
+    cash = balance["Cash at bank"] - first_number(
         r"blocked accounts of GBP ([\d.]+) million", mail_body(find_mail("Blocked cash"))
     )
     debt = balance["Term loan A"] + loan_b + balance["Revolving facility drawn"] - cash
@@ -45,27 +52,10 @@ def main() -> None:
         if text := values.get(row.cells[0].text):
             row.cells[1].paragraphs[0].runs[0].text = text
     for paragraph in document.paragraphs:
-        _replace(paragraph, r"^Leverage is [\d.]+", f"Leverage is {debt / ebitda:.2f}")
-        _replace(paragraph, r"^Interest cover is [\d.]+", f"Interest cover is {ebitda / interest:.2f}")
+        replace_text(paragraph, r"^Leverage is [\d.]+", f"Leverage is {debt / ebitda:.2f}")
+        replace_text(paragraph, r"^Interest cover is [\d.]+", f"Interest cover is {ebitda / interest:.2f}")
     document.save(str(PATH))
     answer("The certificate is corrected.")
-
-
-def _replace(paragraph: Any, pattern: str, text: str) -> None:
-    """Replaces within a paragraph, keeping the format of its first run."""
-    old = paragraph.text
-    new = re.sub(pattern, text, old)
-    if new != old:
-        paragraph.runs[0].text = new
-        for run in paragraph.runs[1:]:
-            run.text = ""
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return float(found.group(1))
 
 
 if __name__ == "__main__":

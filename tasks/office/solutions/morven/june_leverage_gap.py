@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
-from envkit.tasks.office.solutions.reading import answer, columns_text, find_mail, mail_body, rows_of_csv, sheet
+from envkit.tasks.office.solutions.reading import (
+    answer,
+    columns_text,
+    find_mail,
+    first_number,
+    mail_body,
+    rows_of_csv,
+    sheet,
+)
 
 
 def main() -> None:
     agreement = columns_text("Curlew/Facilities agreement.pdf")
-    covenant = _first(r"and ([\d.]+) : 1 from 30 June 2026", agreement)
-    cap = _first(r"no more than (\d+)% of that EBITDA", agreement) / 100
+    covenant = first_number(r"and ([\d.]+) : 1 from 30 June 2026", agreement)
+    cap = first_number(r"no more than (\d+)% of that EBITDA", agreement) / 100
     total = {
         row[0]: row[13] for row in sheet("Curlew/Management accounts FY26.xlsx", "Accounts") if row[0] and len(row) > 13
     }
@@ -20,8 +26,8 @@ def main() -> None:
         for r in rows_of_csv("House/Rates.csv")
         if r["name"] == "GBP per EUR average" and r["period"] == "FY26"
     )
-    blocked = _first(r"blocked accounts of GBP ([\d.]+) million", mail_body(find_mail("Blocked cash")))
-    acquired = _first(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
+    blocked = first_number(r"blocked accounts of GBP ([\d.]+) million", mail_body(find_mail("Blocked cash")))
+    acquired = first_number(r"is GBP ([\d.]+) million as audited", mail_body(find_mail("Forth Chill audit")))
 
     reported = total["EBITDA"] / 1000
     ebitda = (
@@ -39,13 +45,6 @@ def main() -> None:
         f"Leverage: {debt / ebitda:.2f} : 1.\n\n"
         f"Against the June covenant there is a {word} of GBP {abs(gap):.2f} million of EBITDA."
     )
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return float(found.group(1))
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import getaddresses
 
-from envkit.tasks.office.solutions.reading import APPS, answer, chat, mails
+from envkit.tasks.office.solutions.reading import APPS, answer, chat, first_groups, mails
 
 SUMMER = timezone(timedelta(hours=1))
 
 
 def main() -> None:
     posts = [post["text"] for post in chat("Curlew")]
-    call = _first(r"(\d+ May)\..*asked for (\d+:\d\d) to (\d+:\d\d) Edinburgh.*bridge (\d+)", posts)
-    names = re.findall(r"[A-Z][a-z]+", _first(r"From our side (.*?)\. The lenders", posts)[0])
+    call = first_groups(r"(\d+ May)\..*asked for (\d+:\d\d) to (\d+:\d\d) Edinburgh.*bridge (\d+)", *posts)
+    names = re.findall(r"[A-Z][a-z]+", first_groups(r"From our side (.*?)\. The lenders", *posts)[0])
     book = {}
     for message in mails():
         for name, address in getaddresses([str(message[h]) for h in ("From", "To", "Cc") if message[h]]):
@@ -33,13 +33,6 @@ def main() -> None:
     text = path.read_bytes().decode()
     path.write_bytes(text.replace("END:VCALENDAR", "\r\n".join([*lines, "END:VEVENT", "END:VCALENDAR"])).encode())
     answer(f"The call is on {start:%d %B %Y}, {start:%H:%M} to {end:%H:%M}.")
-
-
-def _first(pattern: str, posts: list[str]) -> tuple[str, ...]:
-    for text in posts:
-        if found := re.search(pattern, text):
-            return found.groups()
-    raise LookupError(f"{pattern!r} not found in the chat")
 
 
 if __name__ == "__main__":

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, docx_text, find_mail, mail_body, mails, pdf_lines
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    docx_text,
+    find_mail,
+    first_number,
+    mail_body,
+    mails,
+    pdf_lines,
+)
 
 
 def main() -> None:
     from openpyxl import Workbook
 
     note = docx_text("House/Method note all-in cost.docx")
-    swap, life = _first(r"at present ([\d.]+)%", note), _first(r"expected life of ([\d.]+) years", note)
-    needed = _first(r"needs GBP (\d+) million", note)
+    swap, life = first_number(r"at present ([\d.]+)%", note), first_number(r"expected life of ([\d.]+) years", note)
+    needed = first_number(r"needs GBP (\d+) million", note)
     better = mail_body(find_mail("approval and better terms"))
     gone = [str(m["From"]) for m in mails() if "we have to withdraw" in mail_body(m)]
     rows = []
@@ -26,15 +35,15 @@ def main() -> None:
         if not margin:
             raise LookupError(f"no margin in {path.name}")
         spread = float(margin.group(1)) / (100 if margin.group(2) != "%" else 1)
-        fee = _first(r"Arrangement fee ([\d.]+)%", text)
+        fee = first_number(r"Arrangement fee ([\d.]+)%", text)
         if lender == "Banca Lariana":
             spread, fee = (
-                _first(r"margin ([\d.]+) basis points", better) / 100,
-                _first(r"arrangement fee ([\d.]+)%", better),
+                first_number(r"margin ([\d.]+) basis points", better) / 100,
+                first_number(r"arrangement fee ([\d.]+)%", better),
             )
-        fees = (fee + 100 - _first(r"Issue price ([\d.]+)", text)) / life
+        fees = (fee + 100 - first_number(r"Issue price ([\d.]+)", text)) / life
         base = max(swap, float(floor.group(1)) if floor else 0.0)
-        amount = _first(r"Amount GBP ([\d.]+) million", text)
+        amount = first_number(r"Amount GBP ([\d.]+) million", text)
         rows.append((amount < needed, base + spread + fees, lender, amount, spread, base, fees))
     book = Workbook()
     page = book.active
@@ -44,13 +53,6 @@ def main() -> None:
         page.append([lender, amount, spread, base, round(fees, 4), f"=C{n}+D{n}+E{n}"])
     book.save(ROOT / "Curlew/Terms grid.xlsx")
     answer("The grid is in Curlew/Terms grid.xlsx.")
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return float(found.group(1))
 
 
 if __name__ == "__main__":

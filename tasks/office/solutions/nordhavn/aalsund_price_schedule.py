@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, chat, pdf_lines, rows_of_csv, table
+from envkit.tasks.office.solutions.reading import ROOT, answer, chat, first_groups, pdf_lines, rows_of_csv, table
 
 PATH = ROOT / "Aalsund/Price schedule.xlsx"
 
@@ -15,10 +15,10 @@ def main() -> None:
 
     category = {row["name"]: row["category"] for row in rows_of_csv("Firm/Staff.csv")}
     posts = [post["text"] for post in chat("Aalsund bid")]
-    discount = int(_first(r"with (\d+)% off", posts)[0]) / 100
-    leaves, package = _first(r"(\w+) is not available for (WP\d)", posts)
-    takes = _first(r"(\w+) takes over all of his", posts)[0]
-    extra, extra_hours, extra_package = _first(r"(\w+) gets (\d+) hours in (WP\d)", posts)
+    discount = int(first_groups(r"with (\d+)% off", *posts)[0]) / 100
+    leaves, package = first_groups(r"(\w+) is not available for (WP\d)", *posts)
+    takes = first_groups(r"(\w+) takes over all of his", *posts)[0]
+    extra, extra_hours, extra_package = first_groups(r"(\w+) gets (\d+) hours in (WP\d)", *posts)
     full = {name.split()[0]: name for name in category}
 
     hours = dict.fromkeys("ABCD", 0)
@@ -46,13 +46,6 @@ def main() -> None:
         total += hours[letter] * rate
     book.save(PATH)
     answer(f"The price schedule is filled in. Total: DKK {total:,}.")
-
-
-def _first(pattern: str, texts: list[str]) -> tuple[str, ...]:
-    for text in texts:
-        if found := re.search(pattern, text):
-            return found.groups()
-    raise LookupError(f"{pattern!r} not found in the chat")
 
 
 def _rate(letter: str, pattern: str, lines: list[str]) -> int:

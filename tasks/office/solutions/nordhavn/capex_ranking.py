@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, chat, docx_text, find_mail, mail_body, money, table
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    chat,
+    docx_text,
+    find_mail,
+    first_number,
+    mail_body,
+    table,
+)
 
 
 def main() -> None:
     from openpyxl import Workbook
 
     note = docx_text("Fjordlys/Method note investments.docx")
-    rate = _first(r"taken at ([\d.]+)% a year", note) / 100
-    horizon = _first(r"no more than (\d+) years", note)
-    budget = _first(r"budget of DKK (\d+) million", note) * 1000
+    rate = first_number(r"taken at ([\d.]+)% a year", note) / 100
+    horizon = first_number(r"no more than (\d+) years", note)
+    budget = first_number(r"budget of DKK (\d+) million", note) * 1000
     refused = re.search(r"\((P\d\d)\) was refused", mail_body(find_mail("Subsidies")))
     price_mail = mail_body(find_mail("Firm price"))
-    priced, price = re.search(r"\((P\d\d)\)", price_mail), _first(r"price is DKK ([\d,]+)", price_mail)
+    priced, price = re.search(r"\((P\d\d)\)", price_mail), first_number(r"price is DKK ([\d,]+)", price_mail)
     dropped = {m.group(1) for post in chat("Fjord") if (m := re.search(r"(P\d\d) is dead", post["text"]))}
     if not refused or not priced:
         raise LookupError("the mails don't say what was expected")
@@ -47,13 +56,6 @@ def main() -> None:
     page.append(["Total", None, f'=SUMIF(F2:F{last},"yes",C2:C{last})'])
     book.save(ROOT / "Fjordlys/Capex ranking.xlsx")
     answer("The ranking is in Fjordlys/Capex ranking.xlsx.")
-
-
-def _first(pattern: str, text: str) -> float:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return money(found.group(1))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, chat, find_mail, mail_body
+from envkit.tasks.office.solutions.reading import ROOT, answer, chat, find_mail, first_text, mail_body
 
 PATH = ROOT / "Fjordlys/Budget tracker.xlsx"
 
@@ -25,18 +25,18 @@ def main() -> None:
     svea, termo = mail_body(find_mail("Faktura 26-0117")), mail_body(find_mail("Rechnung 2026-031"))
     lines = [
         (
-            date.fromisoformat(_first(r"Datum: (\S+)", svea)),
+            date.fromisoformat(first_text(r"Datum: (\S+)", svea)),
             "Svea Mätteknik AB",
-            _first(r"paket (WP\d)", svea),
+            first_text(r"paket (WP\d)", svea),
             "SEK",
-            _amount(_first(r"SEK ([\d.,]+)", svea)),
+            _amount(first_text(r"SEK ([\d.,]+)", svea)),
         ),
         (
-            datetime.strptime(_first(r"Datum: (\S+)", termo), "%d.%m.%Y").date(),
+            datetime.strptime(first_text(r"Datum: (\S+)", termo), "%d.%m.%Y").date(),
             "Termolink GmbH",
-            _first(r"Paket (WP\d)", termo),
+            first_text(r"Paket (WP\d)", termo),
             "EUR",
-            _amount(_first(r"EUR ([\d.,]+)", termo)),
+            _amount(first_text(r"EUR ([\d.,]+)", termo)),
         ),
     ]
     for n, (day, supplier, package, currency, amount) in enumerate(sorted(lines), start=110):
@@ -48,13 +48,6 @@ def main() -> None:
             cell.number_format = page.cell(row - 1, column).number_format
     book.save(PATH)
     answer("Two invoices are entered and one line is moved.")
-
-
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found in {text!r}")
-    return found.group(1)
 
 
 def _amount(text: str) -> float:

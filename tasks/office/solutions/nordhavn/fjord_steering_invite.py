@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
-from envkit.tasks.office.solutions.reading import APPS, answer, chat, events, find_mail, mail_body, rows_of_csv
+from envkit.tasks.office.solutions.reading import (
+    APPS,
+    answer,
+    chat,
+    events,
+    find_mail,
+    first_text,
+    mail_body,
+    rows_of_csv,
+)
 
 ZONE = timezone(timedelta(hours=1))  # Copenhagen in winter
 LENGTH = timedelta(minutes=90)
@@ -17,17 +26,17 @@ def main() -> None:
     birgitte = mail_body(find_mail("Minutes of steering group 2", "Esbjerg"))
     for name in re.findall(r"Tuesday|Wednesday", birgitte):
         free.pop(name, None)
-    _after(free, list(free), _first(r"not before (\d+:\d\d)", birgitte))
+    _after(free, list(free), first_text(r"not before (\d+:\d\d)", birgitte))
     palle = mail_body(find_mail("Minutes of steering group 2", "for me"))
     for name in [n for n in free if n not in re.findall(r"Thursday|Friday", palle)]:
         del free[name]
-    _after(free, ["Thursday"], _first(r"Thursday from (\d+:\d\d)", palle))
-    _before(free, ["Friday"], _first(r"leave at (\d+:\d\d)", palle))
+    _after(free, ["Thursday"], first_text(r"Thursday from (\d+:\d\d)", palle))
+    _before(free, ["Friday"], first_text(r"leave at (\d+:\d\d)", palle))
     posts = " ".join(post["text"] for post in chat("Fjord"))
-    for name in (_first(r"(\w+) I am in Oslo", posts), _first(r"(\w+) is my day off", posts)):
+    for name in (first_text(r"(\w+) I am in Oslo", posts), first_text(r"(\w+) is my day off", posts)):
         free.pop(name, None)
-    _after(free, ["Thursday"], _first(r"Thursday I sit in another board until (\d+:\d\d)", posts))
-    _before(free, ["Thursday"], _first(r"out of the door at (\d+:\d\d)", posts))
+    _after(free, ["Thursday"], first_text(r"Thursday I sit in another board until (\d+:\d\d)", posts))
+    _before(free, ["Thursday"], first_text(r"out of the door at (\d+:\d\d)", posts))
 
     slots = []
     for first, last in free.values():
@@ -63,7 +72,7 @@ def birgitte_mail() -> str:
 
 
 def _address(text: str) -> str:
-    return _first(r"([\w.]+@[\w.-]+)", text)
+    return first_text(r"([\w.]+@[\w.-]+)", text)
 
 
 def _at(day: int, clock: str) -> datetime:
@@ -97,13 +106,6 @@ def _time(text: str) -> datetime:
     if "T" in text:
         return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return datetime.strptime(text, "%Y%m%d").replace(tzinfo=ZONE)
-
-
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found in {text!r}")
-    return found.group(1)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from envkit.tasks.office.solutions.reading import answer, columns_text, docx_text, find_mail, mail_body, rows_of_csv
+from envkit.tasks.office.solutions.reading import (
+    answer,
+    columns_text,
+    docx_text,
+    find_mail,
+    long_date,
+    mail_body,
+    rows_of_csv,
+)
 
 
 def main() -> None:
@@ -27,11 +35,7 @@ def main() -> None:
     while left < 2:
         day -= timedelta(days=1)
         left += day.weekday() < 5 and day not in closed
-    answer(f"Post by: {_long(day)}\nReceived on: {_long(receipt)}\nAddress: {where.group(1)}")
-
-
-def _long(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
+    answer(f"Post by: {long_date(day)}\nReceived on: {long_date(receipt)}\nAddress: {where.group(1)}")
 
 
 if __name__ == "__main__":

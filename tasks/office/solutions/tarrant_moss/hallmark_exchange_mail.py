@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from envkit.tasks.office.solutions.reading import answer, find_mail, mail_body, pdf_lines, rows_of_csv, send_mail
+from envkit.tasks.office.solutions.reading import (
+    answer,
+    find_mail,
+    long_date,
+    mail_body,
+    pdf_lines,
+    rows_of_csv,
+    send_mail,
+)
 
 
 def main() -> None:
@@ -24,8 +32,8 @@ def main() -> None:
         left -= day.weekday() < 5 and day not in closed
     last = day + timedelta(days=int(inspect.group(1)))
     body = (
-        f"Dear Ms Rao,\n\nwe agree under paragraph 7 of the order that lists are exchanged at 4 pm on {_long(day)}. "
-        f"Inspection is then to be completed by {_long(last)}.\n\nElin Prosser\n"
+        f"Dear Ms Rao,\n\nwe agree under paragraph 7 of the order that lists are exchanged at 4 pm on "
+        f"{long_date(day)}. Inspection is then to be completed by {long_date(last)}.\n\nElin Prosser\n"
     )
     send_mail(
         "Elin Prosser <elin.prosser@tarrantmoss.example>",
@@ -37,10 +45,6 @@ def main() -> None:
         reply_to=str(ask["Message-ID"]),
     )
     answer("The mail is sent.")
-
-
-def _long(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
 
 
 if __name__ == "__main__":

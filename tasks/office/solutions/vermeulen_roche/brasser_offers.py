@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, docx_text, find_mail, mail_body, money, pdf_lines
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    docx_text,
+    find_mail,
+    first_number,
+    first_text,
+    mail_body,
+    money,
+    pdf_lines,
+)
 
 START = date(2026, 10, 1)
 
@@ -14,9 +24,9 @@ def main() -> None:
     from openpyxl import Workbook
 
     note = docx_text("House/Valuing offers.docx")
-    rate = float(_first(r"at (\d+)% a year", note)) / 100
-    weight = float(_first(r"counts with (\d+)% of its amount", note)) / 100
-    costs = money(_first(r"EUR ([\d,]+) is taken off", note))
+    rate = first_number(r"at (\d+)% a year", note) / 100
+    weight = first_number(r"counts with (\d+)% of its amount", note) / 100
+    costs = first_number(r"EUR ([\d,]+) is taken off", note)
     offers: dict[str, list[tuple[date, float, float]]] = {}
     for bidder, path in (("Dorn Claims", "Brasser/Offer Dorn.pdf"), ("Halden Recoveries", "Brasser/Offer Halden.pdf")):
         text = "\n".join(pdf_lines(path))
@@ -24,8 +34,11 @@ def main() -> None:
             (_day(d), money(a), 1.0) for d, a in re.findall(r"^(\d+ \w+ \d{4}) EUR ([\d,]+)$", text, re.M)
         ]
     sheet = docx_text("Brasser/Offer Brix.docx")
-    count, amount = int(_first(r"(\d+) equal monthly", sheet)), money(_first(r"instalments of EUR ([\d,]+)", sheet))
-    first = _day(_first(r"First instalment \| (\d+ \w+ \d{4})", sheet))
+    count, amount = (
+        int(first_text(r"(\d+) equal monthly", sheet)),
+        first_number(r"instalments of EUR ([\d,]+)", sheet),
+    )
+    first = _day(first_text(r"First instalment \| (\d+ \w+ \d{4})", sheet))
     months = [first.year * 12 + first.month - 1 + n for n in range(count)]
     offers["Brix Litigation Finance"] = [(date(m // 12, m % 12 + 1, 1), amount, 1.0) for m in months]
     corvo = " ".join(mail_body(find_mail("Our offer for Brasser")).split())
@@ -36,8 +49,8 @@ def main() -> None:
         del offers["Dorn Claims"]
     better = " ".join(mail_body(find_mail("new second instalment")).split())
     offers["Halden Recoveries"][1] = (
-        _day(_first(r"put it off to (\d+ \w+ \d{4})", better)),
-        money(_first(r"to EUR ([\d,]+)", better)),
+        _day(first_text(r"put it off to (\d+ \w+ \d{4})", better)),
+        first_number(r"to EUR ([\d,]+)", better),
         1.0,
     )
     rows = []
@@ -59,13 +72,6 @@ def main() -> None:
 
 def _day(text: str) -> date:
     return datetime.strptime(text, "%d %B %Y").date()
-
-
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return found.group(1)
 
 
 if __name__ == "__main__":

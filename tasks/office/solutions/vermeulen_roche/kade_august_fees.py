@@ -6,22 +6,31 @@ import re
 from collections import defaultdict
 from datetime import datetime
 
-from envkit.tasks.office.solutions.reading import answer, chat, columns_text, find_mail, mail_body, money, rows_of_csv
+from envkit.tasks.office.solutions.reading import (
+    answer,
+    chat,
+    columns_text,
+    find_mail,
+    first_number,
+    first_text,
+    mail_body,
+    rows_of_csv,
+)
 
 
 def main() -> None:
     text = columns_text("Finance/Fee agreement Kadewerk.pdf")
     grades = ("Partner", "Counsel", "Associate", "Paralegal")
-    rates = {grade: float(_first(rf"{grade} (\d+\.\d\d)", text)) for grade in grades}
+    rates = {grade: first_number(rf"{grade} (\d+\.\d\d)", text) for grade in grades}
     grade_of = {
         n: g for n, g in re.findall(r"([A-Z]\w+ (?:de )?[A-Z]\w+) (Partner|Counsel|Associate|Paralegal)\b", text)
     }
     if "Agreed" in mail_body(find_mail("Re: Our rates")):
         rates["Partner"] = float(
-            _first(r"at EUR (\d+) an hour", mail_body(find_mail("Our rates", "partners are charged")))
+            first_text(r"at EUR (\d+) an hour", mail_body(find_mail("Our rates", "partners are charged")))
         )
-    limit = float(_first(r"No more than (\d+) hours of one person", text))
-    above, percent = money(_first(r"above EUR ([\d,]+)", text)), float(_first(r"discount of (\d+)%", text))
+    limit = first_number(r"No more than (\d+) hours of one person", text)
+    above, percent = first_number(r"above EUR ([\d,]+)", text), first_number(r"discount of (\d+)%", text)
 
     posts = [p["text"] for p in chat("Kade")]
     moved = next(
@@ -58,13 +67,6 @@ def main() -> None:
     free = sum(float(r["amount_eur"]) for r in costs if r["kind"] == "Chamber fee")
     total = fees + disbursements + round((fees + disbursements - free) * 0.21, 2)
     answer(f"Fees after discount: EUR {fees:,.2f}\nDisbursements: EUR {disbursements:,.2f}\nTotal: EUR {total:,.2f}")
-
-
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return found.group(1)
 
 
 if __name__ == "__main__":

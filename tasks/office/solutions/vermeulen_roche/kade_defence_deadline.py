@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from zoneinfo import ZoneInfo
 
-from envkit.tasks.office.solutions.reading import answer, find_mail, pdf_lines
+from envkit.tasks.office.solutions.reading import answer, find_mail, long_date, pdf_lines
 
 
 def main() -> None:
@@ -31,11 +31,7 @@ def main() -> None:
         day += timedelta(days=1)
     received = opened(day)
     due = opened(received + timedelta(weeks=6, days=int(extension.group(1))))
-    answer(f"Claim received: {_long(received)}\nDefence due: {_long(due)}")
-
-
-def _long(day: date) -> str:
-    return f"{day.day} {day:%B %Y}"
+    answer(f"Claim received: {long_date(received)}\nDefence due: {long_date(due)}")
 
 
 if __name__ == "__main__":

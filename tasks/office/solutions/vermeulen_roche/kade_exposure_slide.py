@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from envkit.tasks.office.solutions.reading import ROOT, answer, columns_text, docx_text, find_mail, mail_body, money
+from envkit.tasks.office.solutions.reading import (
+    ROOT,
+    answer,
+    columns_text,
+    docx_text,
+    find_mail,
+    first_number,
+    first_text,
+    mail_body,
+    money,
+)
 
 PATH = ROOT / "Kade/Board update.pptx"
 
@@ -14,8 +24,8 @@ def main() -> None:
     from pptx import Presentation
     from pptx.util import Inches
 
-    claim = money(_first(r"claims EUR ([\d,]+)", mail_body(find_mail("Statement of Claim"))))
-    claim -= money(_first(r"storage of EUR ([\d,]+)", mail_body(find_mail("claim reduced"))))
+    claim = money(first_text(r"claims EUR ([\d,]+)", mail_body(find_mail("Statement of Claim"))))
+    claim -= money(first_text(r"storage of EUR ([\d,]+)", mail_body(find_mail("claim reduced"))))
     damages = delay()
     deck = Presentation(str(PATH))
     layout = next(x for x in deck.slide_layouts if x.name == "Title Only")
@@ -38,26 +48,19 @@ def main() -> None:
 
 def delay() -> float:
     contract = columns_text("Kade/Crane contract.pdf")
-    rate, cap = _first(r"damages of ([\d.]+)%", contract), _first(r"at most ([\d.]+)% of the price", contract)
-    price = money(_first(r"Ship-to-shore crane ([\d,]+)", contract))
-    due = _first(r"delivered on (\d+ \w+ \d{4})", contract)
+    rate, cap = first_text(r"damages of ([\d.]+)%", contract), first_text(r"at most ([\d.]+)% of the price", contract)
+    price = first_number(r"Ship-to-shore crane ([\d,]+)", contract)
+    due = first_text(r"delivered on (\d+ \w+ \d{4})", contract)
     for path in sorted((ROOT / "Kade").glob("Change order *.docx")):
         text = docx_text(f"Kade/{path.name}")
         if not text.split("For the Seller | For the Buyer")[1].strip(" |\n"):
             continue
-        due = _first(r"becomes (\d+ \w+ \d{4})", text)
+        due = first_text(r"becomes (\d+ \w+ \d{4})", text)
         if more := re.search(r"price goes up by EUR ([\d,]+)", text):
             price += money(more.group(1))
-    quay = _first(r"on the quay on (\d+ \w+ \d{4})", docx_text("Kade/Minutes 29 April 2026.docx"))
+    quay = first_text(r"on the quay on (\d+ \w+ \d{4})", docx_text("Kade/Minutes 29 April 2026.docx"))
     weeks = (datetime.strptime(quay, "%d %B %Y") - datetime.strptime(due, "%d %B %Y")).days // 7
     return price * min(weeks * float(rate), float(cap)) / 100
-
-
-def _first(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    if not found:
-        raise LookupError(f"{pattern!r} not found")
-    return found.group(1)
 
 
 if __name__ == "__main__":
