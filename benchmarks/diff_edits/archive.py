@@ -7,10 +7,10 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "zip"
-Expected = list[tuple[str, str | None]]
 Files = dict[str, bytes]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 
 def _zip(files: Files, how: int = zipfile.ZIP_DEFLATED, year: int = 2026) -> bytes:

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Callable
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "csv"
-Expected = list[tuple[str, str | None]]
 Rows = list[list[str]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 HEADER = ["id", "customer", "city", "amount", "due"]
 CITIES = ["Lyon", "Ghent", "Porto", "Turku", "Graz", "Cork"]

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "json"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 
 def samples() -> dict[str, bytes]:

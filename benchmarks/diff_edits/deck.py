@@ -10,20 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from diff_edits import deck_changes as do
 from diff_edits import deck_more as more
 from diff_edits.deck_programs import noise, python_pptx
 from diff_edits.deck_sample import build
+from diff_edits.edit import Edit
 from diff_edits.libreoffice import installed, resaved
 from diff_edits.losses import Loss, has, lacks
 from diff_edits.zipped import part_names
 
 SUFFIX = "pptx"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
-Change = Callable[[Any], "str | list[str] | None"]
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"

@@ -23,37 +23,15 @@ from diff_edits.deck_targets import (
     table_of,
     text_of,
 )
-from diff_edits.zipped import edit_part, part_names, read_part
+from diff_edits.edit import Change, Edit, Expected
+from diff_edits.zipped import edit_part, in_part, part_names, read_part
 
 SUFFIX = "pptx"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
-Change = Callable[[Any], "str | list[str] | None"]
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "pptx"
-
-
-def in_part(part: str, change: Change) -> Edit:
-    """An edit of one part; `change` gives the kinds of findings to expect, None where there is nothing to edit."""
-
-    def edit(data: bytes) -> tuple[bytes, Expected] | None:
-        kinds: list[str] = []
-
-        def edited(content: bytes) -> bytes:
-            root = etree.fromstring(content)
-            kind = change(root)
-            if kind is None:
-                return content
-            kinds.extend([kind] if isinstance(kind, str) else kind)
-            return etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
-
-        out = edit_part(data, part, edited)
-        return (out, [(kind, None) for kind in kinds]) if out is not None and kinds else None
-
-    return edit
 
 
 def somewhere_edit(change: Change) -> Edit:

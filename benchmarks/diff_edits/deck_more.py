@@ -10,12 +10,11 @@ import openpyxl
 from lxml import etree
 
 from diff_edits.deck_changes import in_part, shown_edit
+from diff_edits.edit import Edit, Expected
 from diff_edits.zipped import edit_part, part_names
 
 __all__ = ["banding_edit", "embedded_edit", "regroup_edit", "section_edit", "style_edit"]
 
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 P14 = "{http://schemas.microsoft.com/office/powerpoint/2010/main}"
 #: Medium Style 3 - Accent 2 and Light Style 2 - Accent 4, neither of which decks are made with.

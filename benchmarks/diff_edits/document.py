@@ -16,14 +16,13 @@ from diff_edits import document_more as more
 from diff_edits.deck_more import embedded_edit
 from diff_edits.document_programs import noise, python_docx
 from diff_edits.document_sample import build
+from diff_edits.edit import Edit
 from diff_edits.libreoffice import installed, resaved
 from diff_edits.losses import Loss, has, lacks
 from diff_edits.zipped import part_names
 from envkit.verifiers.diff import Finding
 
 SUFFIX = "docx"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

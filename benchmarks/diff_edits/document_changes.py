@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from diff_edits.document_targets import (
     table_of,
     text_of,
 )
-from diff_edits.zipped import edit_part, part_names
+from diff_edits.edit import Change, Edit, Expected
+from diff_edits.zipped import edit_part, in_part, part_names, read_part
 
 SUFFIX = "docx"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -33,27 +31,7 @@ _W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
 _CORPUS = Path(os.environ.get("ENVKIT_CORPUS", Path(__file__).parents[3] / "shared" / "corpus")) / "docx"
 
 
-def in_part(part: str, change: Callable[[Any], str | list[str] | None], where: str | None = None) -> Edit:
-    """An edit of one part; `change` gives the kind of finding to expect, None where there is nothing to edit."""
-
-    def edit(data: bytes) -> tuple[bytes, Expected] | None:
-        kinds: list[str] = []
-
-        def edited(content: bytes) -> bytes:
-            root = etree.fromstring(content)
-            kind = change(root)
-            if kind is None:
-                return content
-            kinds.extend([kind] if isinstance(kind, str) else kind)
-            return etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
-
-        out = edit_part(data, part, edited)
-        return (out, [(kind, where) for kind in kinds]) if out is not None and kinds else None
-
-    return edit
-
-
-def body_edit(change: Callable[[Any], str | list[str] | None], where: str | None = None) -> Edit:
+def body_edit(change: Change, where: str | None = None) -> Edit:
     return in_part("word/document.xml", lambda root: change(root.find(f"{W}body")), where)
 
 
@@ -118,7 +96,7 @@ def heading_level_edit(body: Any) -> str | None:
     return "paragraph.style"
 
 
-def look_edit(name: str, **attributes: str) -> Callable[[Any], str | list[str] | None]:
+def look_edit(name: str, **attributes: str) -> Change:
     def change(body: Any) -> str | None:
         p = plain_paragraph(body)
         if p is None:
@@ -130,7 +108,7 @@ def look_edit(name: str, **attributes: str) -> Callable[[Any], str | list[str] |
     return change
 
 
-def layout_edit(name: str, **attributes: str) -> Callable[[Any], str | list[str] | None]:
+def layout_edit(name: str, **attributes: str) -> Change:
     def change(body: Any) -> str | None:
         p = plain_paragraph(body)
         if p is None:
@@ -155,7 +133,7 @@ def typography_edit(body: Any) -> str | None:
     return "paragraph.typography"
 
 
-def tracked_edit(kind: str) -> Callable[[Any], str | list[str] | None]:
+def tracked_edit(kind: str) -> Change:
     def change(body: Any) -> str | None:
         p = plain_paragraph(body)
         if p is None:
@@ -245,7 +223,7 @@ def nested_edit(body: Any) -> str | None:
     return None
 
 
-def attribute_edit(path: str, name: str, value: str, kind: str) -> Callable[[Any], str | list[str] | None]:
+def attribute_edit(path: str, name: str, value: str, kind: str) -> Change:
     def change(root: Any) -> str | None:
         found = root.find(path)
         if found is None or found.get(name) == value:
@@ -256,7 +234,7 @@ def attribute_edit(path: str, name: str, value: str, kind: str) -> Callable[[Any
     return change
 
 
-def first_text_edit(path: str, value: str, kind: str) -> Callable[[Any], str | list[str] | None]:
+def first_text_edit(path: str, value: str, kind: str) -> Change:
     def change(root: Any) -> str | None:
         found = next((e for e in root.iterfind(path) if (e.text or "").strip()), None)
         if found is None:
@@ -279,18 +257,12 @@ def image_edit(data: bytes) -> tuple[bytes, Expected] | None:
     names = [n for n in part_names(data) if n == "word/media/image1.png"]
     if not names:
         return None
-    root = etree.fromstring(read_edit(data, "word/document.xml"))
-    relations = read_edit(data, "word/_rels/document.xml.rels")
+    root = etree.fromstring(read_part(data, "word/document.xml"))
+    relations = read_part(data, "word/_rels/document.xml.rels")
     ids = [e.get("Id") for e in etree.fromstring(relations) if e.get("Target") == "media/image1.png"]
     uses = [e for e in root.iter(f"{_A}blip") if e.get(f"{R}embed") in ids]
     out = edit_part(data, names[0], lambda _: picture(200))
     return (out, [("image.content", None)]) if out is not None and len(uses) == 1 else None
-
-
-def read_edit(data: bytes, name: str) -> bytes:
-    from diff_edits.zipped import read_part
-
-    return read_part(data, name)
 
 
 def image_delete_edit(body: Any) -> str | None:
@@ -400,7 +372,7 @@ def style_edit(root: Any) -> str | None:
 
 
 def uses_heading_edit(data: bytes) -> bool:
-    return bool(paragraphs_styled(etree.fromstring(read_edit(data, "word/document.xml")).find(f"{W}body"), "Heading1"))
+    return bool(paragraphs_styled(etree.fromstring(read_part(data, "word/document.xml")).find(f"{W}body"), "Heading1"))
 
 
 def bookmark_edit(body: Any) -> str | None:
@@ -413,7 +385,7 @@ def bookmark_edit(body: Any) -> str | None:
 
 
 def link_edit(data: bytes) -> tuple[bytes, Expected] | None:
-    root = etree.fromstring(read_edit(data, "word/document.xml"))
+    root = etree.fromstring(read_part(data, "word/document.xml"))
     used = [e.get(f"{R}id") for e in root.iter(f"{W}hyperlink") if text_of(e).strip() and e.get(f"{R}id")]
 
     def change(relations: Any) -> str | None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "png"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 
 def _chart() -> Image.Image:

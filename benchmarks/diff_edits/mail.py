@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from email.message import EmailMessage
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "eml"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 _MODERN = email.policy.default.clone(max_line_length=70)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "mbox"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 
 def _message(number: int) -> str:

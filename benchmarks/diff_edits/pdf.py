@@ -16,9 +16,9 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.lib.units import cm
 from reportlab.platypus import Image, PageBreak, Paragraph, SimpleDocTemplate, Spacer, Table, TableStyle
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "pdf"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 Spec = list[list[Any]]
 
 _TEXT = """turbine harbour ledger survey invoice quarter margin pump valve contract tender budget memo review audit site

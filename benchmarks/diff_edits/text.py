@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from diff_edits.edit import Edit, Expected
+
 SUFFIX = "txt"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 
 def _lines() -> list[str]:

@@ -18,13 +18,12 @@ from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.datavalidation import DataValidation
 from PIL import Image
 
+from diff_edits.edit import Edit, Expected
 from diff_edits.libreoffice import installed, resaved
 from diff_edits.losses import Loss, has
 from diff_edits.zipped import edit_part, part_names
 
 SUFFIX = "xlsx"
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
 
 REGIONS = ["North", "South", "East", "West", "Centre", "Coast", "Hills", "Islands", "Valley", "Harbour"]
 QUARTERS = ["Q1", "Q2", "Q3", "Q4"]

@@ -8,11 +8,9 @@ from typing import Any
 
 from lxml import etree
 
+from diff_edits.edit import Change, Edit, Expected
 from diff_edits.zipped import edit_part, part_names, read_part
 
-Expected = list[tuple[str, str | None]]
-Edit = Callable[[bytes], "tuple[bytes, Expected] | None"]
-Change = Callable[[Any], "str | list[str] | None"]
 M = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

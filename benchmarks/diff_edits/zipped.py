@@ -6,7 +6,11 @@ import io
 import zipfile
 from collections.abc import Callable
 
-__all__ = ["edit_part", "part_names", "read_part"]
+from lxml import etree
+
+from diff_edits.edit import Change, Edit, Expected
+
+__all__ = ["edit_part", "in_part", "part_names", "read_part"]
 
 
 def part_names(data: bytes) -> list[str]:
@@ -32,3 +36,23 @@ def edit_part(data: bytes, name: str, edit: Callable[[bytes], bytes]) -> bytes |
                 content = edited
             target.writestr(info, content)
     return out.getvalue() if changed else None
+
+
+def in_part(part: str, change: Change, where: str | None = None) -> Edit:
+    """An edit of one part's XML."""
+
+    def edit(data: bytes) -> tuple[bytes, Expected] | None:
+        kinds: list[str] = []
+
+        def edited(content: bytes) -> bytes:
+            root = etree.fromstring(content)
+            kind = change(root)
+            if kind is None:
+                return content
+            kinds.extend([kind] if isinstance(kind, str) else kind)
+            return etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
+
+        out = edit_part(data, part, edited)
+        return (out, [(kind, where) for kind in kinds]) if out is not None and kinds else None
+
+    return edit
