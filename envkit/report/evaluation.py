@@ -68,7 +68,8 @@ class EvalRow(_Record):
         attempts: The most attempts any task has: the greatest k.
         worlds: Clusters among the tasks.
         pass_at, pass_hat: By k. pass@1 and pass^1 are the same.
-        prompt_tokens, completion_tokens, cost_usd: Sums over all trials that said so, with a verdict or without.
+        prompt_tokens, completion_tokens, cost_usd: Sums over all attempts of all trials, those that failed and were
+            made again included, as far as they said so.
         failures: Excluded trials by failure kind.
     """
 
@@ -143,9 +144,9 @@ def evaluate_group(policy: str, harness: str, trials: Sequence[TrialResult], fac
         pass_at={k: _passing(tasks, facts, k, hat=False) for k in ks},
         pass_hat={k: _passing(tasks, facts, k, hat=True) for k in ks},
         turns=_average([float(trial.turns) for trial in counted]),
-        prompt_tokens=_sum(trial.usage.prompt_tokens for trial in trials),
-        completion_tokens=_sum(trial.usage.completion_tokens for trial in trials),
-        cost_usd=_sum(trial.usage.cost_usd for trial in trials),
+        prompt_tokens=_sum(trial.spent.prompt_tokens for trial in trials),
+        completion_tokens=_sum(trial.spent.completion_tokens for trial in trials),
+        cost_usd=_sum(trial.spent.cost_usd for trial in trials),
         failures=dict(
             Counter(
                 str(trial.failure.kind) if trial.failure is not None else str(trial.status)

@@ -68,7 +68,7 @@ def _row(policy: str, harness: str, trials: list[TrialResult]) -> GroupSummary:
     rewards = [t.reward for t in trials if t.reward is not None]
     counted = [t for t in trials if t.status is not Status.CANCELLED]
     status: Counter[Any] = Counter(t.status for t in trials)
-    costs = [t.usage.cost_usd for t in trials if t.usage.cost_usd is not None]
+    costs = [cost for t in trials if (cost := t.spent.cost_usd) is not None]
     return GroupSummary(
         policy=policy,
         harness=harness,

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Self
 
@@ -124,6 +125,17 @@ class UsageTotals(_Record):
     cost_usd: float | None = None
     max_context_tokens: int | None = None
 
+    @classmethod
+    def sum(cls, parts: Iterable[UsageTotals]) -> UsageTotals:
+        """Of several: sums of what was said, and the largest context."""
+        found = list(parts)
+        sums: dict[str, Any] = {}
+        for name in cls.model_fields:
+            values = [value for part in found if (value := getattr(part, name)) is not None]
+            if values:
+                sums[name] = max(values) if name == "max_context_tokens" else sum(values)
+        return cls(**sums)
+
 
 class StepRecord(_Record):
     """One step of a task, as far as it came."""
@@ -209,13 +221,18 @@ class AttemptResult(_Outcome):
 
 
 class AttemptSummary(_Record):
-    """What the trial's record keeps of each attempt; the rest is in the attempt's own folder."""
+    """What the trial's record keeps of each attempt; the rest is in the attempt's own folder.
+
+    Attributes:
+        usage: None in records that were written before this was kept.
+    """
 
     attempt: int
     status: Status
     reward: float | None = None
     failure_kind: FailureKind | None = None
     failure_message: str | None = None
+    usage: UsageTotals | None = None
     started_at: dt.datetime
     finished_at: dt.datetime
 
@@ -228,13 +245,18 @@ class AttemptSummary(_Record):
             reward=result.reward,
             failure_kind=failure.kind if failure else None,
             failure_message=failure.message[:2000] if failure else None,
+            usage=result.usage,
             started_at=result.started_at,
             finished_at=result.finished_at,
         )
 
 
 class TrialResult(_Outcome):
-    """What a trial came to: its last attempt's outcome, and a line for each attempt. Exactly one per trial."""
+    """What a trial came to: its last attempt's outcome, and a line for each attempt. Exactly one per trial.
+
+    Attributes:
+        usage: Of the attempt that decided, as `turns`, `tool_calls` and `timings` are; `spent` is of all of them.
+    """
 
     schema_version: int = SCHEMA_VERSION
     trial_id: str
@@ -274,6 +296,12 @@ class TrialResult(_Outcome):
             attempts=tuple(AttemptSummary.of(a) for a in attempts),
             **{name: getattr(last, name) for name in shared},
         )
+
+    @property
+    def spent(self) -> UsageTotals:
+        """What all attempts used together: what the trial cost. Attempts that were killed said nothing."""
+        parts = [attempt.usage for attempt in self.attempts if attempt.usage is not None]
+        return UsageTotals.sum(parts) if len(parts) == len(self.attempts) else self.usage
 
     def line(self) -> dict[str, Any]:
         """The short form that live views read from `results.jsonl`."""

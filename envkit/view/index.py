@@ -307,9 +307,9 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
     model = _get(_get(_get(spec, "policy"), "options"), "model")
     more: Row = {
         "model": None if model is None else str(model)[:200],
-        "tokens": _number(_get(usage, "completion_tokens")),
+        "tokens": _spent(record, "completion_tokens"),
         "context": _number(_get(usage, "max_context_tokens")),
-        "cost": _number(_get(usage, "cost_usd")),
+        "cost": _spent(record, "cost_usd"),
         "calls": _number(record.get("tool_calls")),
         "seconds": _seconds(record),
         "criteria": len(criteria) if isinstance(criteria, list) else None,
@@ -318,6 +318,16 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
     words = [_get(failure, "message"), record.get("final_answer")]
     words += [_get(c, key) for c in failed[:40] for key in ("id", "description", "message", "where")]
     return more, "\n".join(str(w)[:_SEARCHED] for w in words if w).lower()[:_SEARCHED] or "-"
+
+
+def _spent(record: Mapping[str, Any], name: str) -> Any:
+    """Of all attempts of a trial together, where its record says it (`TrialResult.spent`)."""
+    attempts = record.get("attempts")
+    usages = [_get(attempt, "usage") for attempt in attempts] if isinstance(attempts, list) else []
+    if not usages or not all(isinstance(usage, dict) for usage in usages):
+        return _number(_get(record.get("usage"), name))
+    found = [value for usage in usages if (value := _number(_get(usage, name))) is not None]
+    return sum(found) if found else None
 
 
 def _seconds(record: Mapping[str, Any]) -> float | None:

@@ -10,8 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from envkit.failure import Boundary, Failure, FailureKind
-from envkit.trial.result import AttemptResult, Plugin, Status, TrialResult, TrialSpec
+from envkit.report.evaluation import evaluate
+from envkit.report.summary import summarise
+from envkit.trial.result import AttemptResult, Plugin, Status, TrialResult, TrialSpec, UsageTotals
 from envkit.verifier import Verdict
+from envkit.view.index import _depth
 
 NOW = dt.datetime(2026, 1, 15, 9, 0, tzinfo=dt.UTC)
 DIED = Failure.of(FailureKind.SANDBOX_DIED, Boundary.SANDBOX, "gone")
@@ -55,6 +58,35 @@ def test_a_trial_takes_its_last_attempts_outcome_and_keeps_a_line_of_each() -> N
         (2, Status.SCORED, None),
     ]
     assert TrialResult.model_validate_json(result.model_dump_json()) == result
+
+
+def test_what_a_trial_cost_is_of_all_its_attempts() -> None:
+    spec = TrialSpec(task="pack/a", policy=Plugin(name="noop"))
+    first = UsageTotals(prompt_tokens=900, completion_tokens=90, cost_usd=0.25, max_context_tokens=800)
+    last = UsageTotals(prompt_tokens=100, cached_tokens=60, cost_usd=0.05, max_context_tokens=100)
+    verdict = Verdict(reward=0.5, rewards={"reward": 0.5})
+    attempts = [
+        attempt(1, status=Status.FAILED, failure=DIED, usage=first),
+        attempt(2, status=Status.FAILED, failure=DIED),
+        attempt(3, status=Status.SCORED, reward=0.5, verdict=verdict, usage=last),
+    ]
+    result = TrialResult.of(spec, attempts)
+    assert result.usage == last
+    assert result.spent == UsageTotals(
+        prompt_tokens=1000, completion_tokens=90, cached_tokens=60, cost_usd=0.3, max_context_tokens=800
+    )
+    record = result.model_dump(mode="json")
+    row, _ = _depth(record)
+    assert (row["cost"], row["tokens"]) == (0.3, 90), "the viewer reads the record by itself"
+    (summed,) = summarise([result])
+    (shown,) = evaluate([result], {})
+    assert summed.cost_usd == shown.cost_usd == 0.3
+    assert (shown.prompt_tokens, shown.completion_tokens) == (1000, 90)
+
+    for each in record["attempts"]:
+        del each["usage"]
+    assert TrialResult.model_validate(record).spent == last, "records of before say nothing of earlier attempts"
+    assert _depth(record)[0]["cost"] == 0.05
 
 
 def test_a_failed_retry_does_not_take_away_the_bounds_of_an_unscored_attempt() -> None:
