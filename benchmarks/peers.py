@@ -13,7 +13,8 @@ Two classes, which are not alike within themselves:
 
 - `local`, without containers: envkit's bubblewrap sandbox (namespaces, limits, its own file system; a process a trial;
   the conversation and what changed are kept), and envkit's `host` provider, which isolates nothing; against verifiers'
-  subprocess runtime and inspect-ai's local sandbox, which are a folder and a subprocess each.
+  subprocess runtime and inspect-ai's local sandbox, which are a folder and a subprocess each. "(bubblewrap alone)" is
+  no contestant: the commands in a bare bubblewrap, without anything of ours, which is what isolation by itself costs.
 - `docker`, one image and one daemon for all: envkit (no network, no capabilities, read-only root, limits), Harbor
   (compose, no network), inspect-ai (compose, no network, init), verifiers (the CLI; a bridge with a published port,
   since its mode without a network has to build an image from the internet).
@@ -57,6 +58,8 @@ class Contestant:
     argument: str
     script: str
     python: str
+    floor: bool = False
+    """It shows what a part costs, and competes with nobody."""
 
     @property
     def ours(self) -> bool:
@@ -83,6 +86,7 @@ def contestants(classes: Sequence[str]) -> list[Contestant]:
     table = [
         Contestant("envkit local", "local", "local", "envkit_runner.py", ours),
         Contestant("envkit host (unisolated)", "local", "host", "envkit_runner.py", ours),
+        Contestant("(bubblewrap alone)", "local", "local", "bare_runner.py", ours, floor=True),
         Contestant("verifiers subprocess", "local", "local", "verifiers_runner.py", peers),
         Contestant("inspect-ai local", "local", "local", "inspect_runner.py", peers),
         Contestant("envkit docker", "docker", "docker", "envkit_runner.py", ours),
@@ -152,7 +156,7 @@ def _report(those: list[Contestant], levels: list[int], rows: dict[tuple[str, in
     for kind in dict.fromkeys(who.kind for who in those):
         for level in levels:
             group = [(who, rows[who.name, level]) for who in those if who.kind == kind]
-            best = max((row.median or 0.0 for who, row in group if not who.ours), default=0.0)
+            best = max((row.median or 0.0 for who, row in group if not (who.ours or who.floor)), default=0.0)
             own = max((row.median or 0.0 for who, row in group if who.ours), default=0.0)
             behind |= own < best
             for who, row in group:
