@@ -31,8 +31,8 @@ class StoredRun:
         if is_training_run(folder):
             raise UserError(
                 f"{folder} holds a training run, whose rollouts are mostly not kept; expected what `envkit eval` or "
-                f"`run` wrote. Of this one, read {folder / 'report.html'}, `envkit triage` and `envkit export` the "
-                "rollouts that were kept, or evaluate one of its checkpoints"
+                f"`run` wrote. Of this one, read {folder / 'report.html'}, look at the rollouts that were kept with "
+                "`envkit view` and `envkit triage`, or evaluate one of its checkpoints"
             )
 
     @property

@@ -3,8 +3,8 @@
     trials/v3/g0000200/5/attempt-1/              asked for at version 3, the sixth of its group
     trials/evaluation-v3/memo-2/0/attempt-1/     of an evaluation
 
-The last attempt that left a record counts. What has none yet is running, or about to be removed. Used by exports and by
-triage.
+The last attempt that left a record counts. What has none yet is running, or about to be removed. Used by exports,
+triage and the viewer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from envkit.trial.result import AttemptResult
 from envkit.trial.store import Damage, read_record
 
-__all__ = ["KeptRollout", "is_training_run", "kept_rollouts"]
+__all__ = ["KeptRollout", "is_training_run", "kept_rollouts", "rollout_folders"]
 
 _VERSION, _ATTEMPT = re.compile(r"(evaluation-)?v(\d+)"), re.compile(r"attempt-(\d+)")
 
@@ -60,15 +60,20 @@ def kept_rollouts(folder: Path, damaged: list[Damage]) -> Iterator[KeptRollout]:
     Raises:
         UserError: A record was written by a newer envkit.
     """
+    for rollout in rollout_folders(folder):
+        numbers = [int(m[1]) for path in rollout.glob("attempt-*") if (m := _ATTEMPT.fullmatch(path.name))]
+        for number in sorted(numbers, reverse=True):
+            attempt = rollout / f"attempt-{number}"
+            record = read_record(attempt / "result.json", AttemptResult, damaged)
+            if record is not None:
+                yield KeptRollout(rollout.parent.parent.name, rollout.parent.name, rollout.name, record, attempt)
+                break
+
+
+def rollout_folders(folder: Path) -> Iterator[Path]:
+    """The folders of a run's rollouts, those that have left no record among them, in the order of `kept_rollouts`."""
     for version in sorted(_versions(folder), key=lambda path: _order(path.name)):
-        for rollout in sorted(version.glob("*/*"), key=lambda path: (path.parent.name, len(path.name), path.name)):
-            numbers = [int(m[1]) for path in rollout.glob("attempt-*") if (m := _ATTEMPT.fullmatch(path.name))]
-            for number in sorted(numbers, reverse=True):
-                attempt = rollout / f"attempt-{number}"
-                record = read_record(attempt / "result.json", AttemptResult, damaged)
-                if record is not None:
-                    yield KeptRollout(version.name, rollout.parent.name, rollout.name, record, attempt)
-                    break
+        yield from sorted(version.glob("*/*"), key=lambda path: (path.parent.name, len(path.name), path.name))
 
 
 def _versions(folder: Path) -> Iterator[Path]:

@@ -178,6 +178,7 @@ class _Viewer:
             "offset": offset,
             "rows": selection.rows[offset : offset + limit],
             "searched": index.searched,
+            "kept": index.kept,
         }
         if asked.get("around"):
             # Where a trial is in this order, with its neighbours.
@@ -218,7 +219,7 @@ class _Viewer:
     def trial(self, request: Request) -> Response:
         folder = self._trial(request)
         number = _whole(request, "attempt", 0)
-        return _json({**record.trial_detail(folder, number or None), "run": request.path_params["run"]})
+        return _json({**record.trial_detail(folder, number or None), **self._named(request)})
 
     def open(self, request: Request) -> Response:
         """A trial with all that the first look at one of its parts needs, in one answer and of one attempt."""
@@ -233,7 +234,7 @@ class _Viewer:
             elif asked.get("tab") == "tokens" and detail["has"]["tokens"]:
                 view, at = self._tokens_of(attempt), _whole(request, "at", 0)
                 first = {"tokens": view.about(), "stretch": view.stretch(at - at % _STRETCH, _STRETCH)}
-        return _json({**detail, "run": request.path_params["run"], "first": first})
+        return _json({**detail, **self._named(request), "first": first})
 
     def conversation(self, request: Request) -> Response:
         return _json(_outline(self._conversation(request)))
@@ -314,13 +315,19 @@ class _Viewer:
 
     def _trial(self, request: Request) -> Path:
         index, name = self._index(request), str(request.path_params["trial"])
-        trials: Path = index.folder / "trials"
         # Known by name: nothing that the address says becomes a path otherwise.
-        if index.row(name) is None or "/" in name or name in (".", "..") or not (trials / name).is_dir():
+        folder = None if "/" in name or name in (".", "..") else index.folder_of(name)
+        if folder is None or not folder.is_dir():
             raise HTTPException(404, f"no trial {name!r} in this run")
-        if (trials / name).resolve().parent != trials.resolve():
+        trials: Path = index.folder / "trials"
+        if folder.resolve() != trials.resolve() / folder.relative_to(trials):
             raise HTTPException(404, f"the folder of trial {name!r} leads out of the run")
-        return trials / name
+        return folder
+
+    def _named(self, request: Request) -> dict[str, Any]:
+        """What the list knows of the trial that an address names, which for a rollout is more than its record."""
+        row = self._index(request).row(request.path_params["trial"]) or {}
+        return {"run": request.path_params["run"], **{key: row.get(key) for key in ("id", "sample", "model")}}
 
     def _attempt(self, request: Request) -> Path:
         folder = self._trial(request)

@@ -4,7 +4,9 @@ The first look costs one pass over `results.jsonl` (a line per trial); every lat
 file that was written anew (a resumed job does that) is read from its start. Trials whose folder is there and whose line
 is not are running, or were left behind by a job that was killed before it wrote the line. What the lines don't say
 (tokens, cost, the failure's words, criteria that failed, the answer) comes from the records, read once each by a thread
-behind the first page, which stands aside while anything is asked for. Thread-safe. Used by the viewer's pages.
+behind the first page, which stands aside while anything is asked for. A training run has no such lines: its trials are
+the rollouts whose files were kept, and their model is the version of the weights. Thread-safe. Used by the viewer's
+pages.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from envkit.trial.kept import is_training_run, rollout_folders
 from envkit.trial.server import process_age
 
 __all__ = ["Row", "RunIndex", "attempt_numbers", "load_json", "load_record"]
@@ -51,6 +54,7 @@ class RunIndex:
         self._lock = threading.RLock()
         self._rows: dict[str, Row] = {}
         self._running: dict[str, Row] = {}
+        self._rollouts: dict[str, Path] = {}
         self._texts: dict[str, str] = {}
         self._version = 0
         self._offset = 0
@@ -83,6 +87,12 @@ class RunIndex:
         with self._lock:
             return self._rows.get(trial_id) or self._running.get(trial_id)
 
+    def folder_of(self, trial_id: str) -> Path | None:
+        """Where a trial that is known lies; None where there is none of this name."""
+        if self.row(trial_id) is None:
+            return None
+        return self._rollouts.get(trial_id) or self.folder / "trials" / trial_id
+
     def text(self, trial_id: str) -> str:
         """What a search for text looks at beside the row, in lower case; empty until the record was read."""
         return self._texts.get(trial_id, "")
@@ -96,6 +106,11 @@ class RunIndex:
     def planned(self) -> int | None:
         """How many trials the plan has; None while it is being read, and where there is none."""
         return self._planned
+
+    @property
+    def kept(self) -> bool:
+        """Whether these are a training run's rollouts, of which only some were kept."""
+        return bool(self._rollouts)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -160,6 +175,9 @@ class RunIndex:
     def _look_for_others(self) -> None:
         """Trials whose folder is there and whose line is not."""
         try:
+            if is_training_run(self.folder):
+                self._look_for_rollouts()
+                return
             names = {e.name for e in os.scandir(self.folder / "trials") if e.is_dir(follow_symlinks=False)}
         except OSError:
             return
@@ -183,6 +201,26 @@ class RunIndex:
             changed = True
         self._version += changed
 
+    def _look_for_rollouts(self) -> None:
+        """Rollouts of a training run: those that ended stay as they are, the others are looked at again."""
+        found = {"~".join(path.parts[-3:]): path for path in rollout_folders(self.folder)}
+        gone = (self._rows.keys() | self._running.keys()) - found.keys()
+        for name in gone:
+            self._rows.pop(name, None)
+            self._running.pop(name, None)
+            self._texts.pop(name, None)
+        changed = bool(gone)
+        for name in found.keys() - self._rows.keys():
+            version, group, sample = found[name].parts[-3:]
+            record = load_record(found[name])
+            row = _row_of_record(name, record or {"status": "running", "task": group})
+            row |= {"sample": _number(sample), "model": version.replace("-", " at ")}
+            changed = changed or record is not None or name not in self._running
+            self._running.pop(name, None)
+            (self._running if record is None else self._rows)[name] = _sane(row)
+        self._rollouts = found
+        self._version += changed
+
     # -- the records behind -------------------------------------------------------------------------------------------
 
     def deepen(self) -> None:
@@ -204,14 +242,15 @@ class RunIndex:
 
     def _deepen(self) -> None:
         if self._plan is None:
-            plan = load_json(self.folder / "job.json") or {}
+            plan = load_json(self.folder / "job.json") or load_json(self.folder / "plan.json") or {}
             trials = plan.pop("trials", None)
             with self._lock:
                 self._planned = len(trials) if isinstance(trials, list) else None
                 self._plan = plan
                 self._version += 1
         for number, trial_id in enumerate([i for i in list(self._rows) if i not in self._texts]):
-            record = load_record(self.folder / "trials" / trial_id) or {}
+            folder = self.folder_of(trial_id)
+            record = (load_record(folder) if folder is not None else None) or {}
             more, text = _depth(record)
             with self._lock:
                 if trial_id in self._rows:
@@ -306,7 +345,6 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
     failed = [c for c in criteria if _get(c, "outcome") != "passed"] if isinstance(criteria, list) else []
     model = _get(_get(_get(spec, "policy"), "options"), "model")
     more: Row = {
-        "model": None if model is None else str(model)[:200],
         "tokens": _spent(record, "completion_tokens"),
         "context": _number(_get(usage, "max_context_tokens")),
         "cost": _spent(record, "cost_usd"),
@@ -315,6 +353,8 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
         "criteria": len(criteria) if isinstance(criteria, list) else None,
         "failed_criteria": len(failed),
     }
+    if model is not None:
+        more["model"] = str(model)[:200]
     words = [_get(failure, "message"), record.get("final_answer")]
     words += [_get(c, key) for c in failed[:40] for key in ("id", "description", "message", "where")]
     return more, "\n".join(str(w)[:_SEARCHED] for w in words if w).lower()[:_SEARCHED] or "-"

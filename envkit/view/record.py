@@ -42,7 +42,6 @@ def trial_detail(trial: Path, attempt: int | None = None) -> dict[str, Any]:
     shown = own or (record if number == decided else {})
     verdict = shown.get("verdict") or load_json(folder / "verdict.json")
     return {
-        "id": trial.name,
         "status": record.get("status") or "running",
         "reward": record.get("reward"),
         "attempt": number,

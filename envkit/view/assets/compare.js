@@ -19,7 +19,7 @@ export async function compareView(host, place, { go, runs }) {
   const swap = () => go(`#/compare?${new URLSearchParams([["a", place.params.get("b")], ["b", place.params.get("a")]])}`);
 
   const rows = [
-    ["Task", (d) => plain(d.task)], ["Policy", (d) => plain([d.spec?.policy?.name ?? d.outcome.policy?.name, d.spec?.policy?.options?.model].filter(Boolean).join(" · "))], ["Harness", (d) => plain(d.spec?.harness?.name ?? d.outcome.harness?.name)],
+    ["Task", (d) => plain(d.task)], ["Policy", (d) => plain([d.spec?.policy?.name ?? d.outcome.policy?.name, d.spec?.policy?.options?.model ?? d.model].filter(Boolean).join(" · "))], ["Harness", (d) => plain(d.spec?.harness?.name ?? d.outcome.harness?.name)],
     ["Seed", (d) => d.spec?.seed], ["Stop", (d) => words(d.outcome.stop)], ["Failure", (d) => words(d.outcome.failure?.kind)], ["Turns", (d) => d.outcome.turns, 1], ["Tool calls", (d) => d.outcome.tool_calls, 1],
     ["Tokens sampled", (d) => d.outcome.usage?.completion_tokens, 1], ["Largest context", (d) => d.outcome.usage?.max_context_tokens, 1], ["Cost", (d) => d.outcome.usage?.cost_usd, 1, usd], ["Time", (d) => (d.outcome.finished_at ? (new Date(d.outcome.finished_at) - new Date(d.outcome.started_at)) / 1000 : null), 1, seconds],
   ];

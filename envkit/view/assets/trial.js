@@ -34,10 +34,10 @@ export async function trialView(host, place, { go }) {
   function drawTop() {
     const o = detail.outcome, usage = o.usage || {}, spec = detail.spec || {};
     const took = o.started_at && o.finished_at ? (new Date(o.finished_at) - new Date(o.started_at)) / 1000 : null;
-    const model = spec.policy && spec.policy.options && spec.policy.options.model;
+    const model = (spec.policy && spec.policy.options && spec.policy.options.model) || detail.model;
     const failedCriteria = detail.verdict ? detail.verdict.criteria.filter((c) => c.outcome !== "passed").length : 0;
     const facts = [
-      ["policy", [spec.policy && spec.policy.name, model].filter(Boolean).join(" · ") || (o.policy && o.policy.name)], ["harness", (spec.harness && spec.harness.name) || (o.harness && o.harness.name)],
+      ["policy", [(spec.policy && spec.policy.name) || (o.policy && o.policy.name), model].filter(Boolean).join(" · ")], ["harness", (spec.harness && spec.harness.name) || (o.harness && o.harness.name)],
       ["stop", o.stop ? words(o.stop) : null], ["turns", o.turns === null || o.turns === undefined ? null : number(o.turns)], ["tool calls", o.tool_calls === null || o.tool_calls === undefined ? null : number(o.tool_calls)],
       ["sampled", usage.completion_tokens ? `${short(usage.completion_tokens)} tokens` : null], ["context", usage.max_context_tokens ? `${short(usage.max_context_tokens)} tokens` : null],
       ["cost", usage.cost_usd ? usd(usage.cost_usd) : null], ["took", took !== null ? seconds(took) : null], ["finished", o.finished_at ? when(o.finished_at) : null],
@@ -47,7 +47,7 @@ export async function trialView(host, place, { go }) {
     fill(top,
       h("div.headline", null,
         h("a.back", { href: `#/runs/${enc(run)}${String(filters()) ? `?${filters()}` : ""}`, title: "Back to the list" }, icon("left"), h("span", null, "Trials")),
-        h("h1", null, plain(detail.task), spec.sample !== undefined && spec.sample !== null ? h("span.sample", null, ` #${spec.sample}`) : null),
+        h("h1", null, plain(detail.task), detail.sample !== undefined && detail.sample !== null ? h("span.sample", null, ` #${detail.sample}`) : null),
         statusPill(o.status || detail.status), rewardBar(o.reward, o),
         h("span.grow"),
         detail.attempts.length > 1 ? h("label.attempt", null, "Attempt ", h("select", { "aria-label": "Attempt", onchange: (event) => go(address(trial, tab, { attempt: event.target.value, thread: null })) },

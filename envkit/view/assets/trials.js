@@ -148,7 +148,8 @@ export async function trialsView(host, place, { go }) {
     if (drawn) { scroller.scrollTop = at; list.draw(); }
     drawn = true;
     const partly = params.get("q") && searched < found.summary.trials && searched < total;
-    fill(count, `${total.toLocaleString("en")} trial${total === 1 ? "" : "s"}`, partly ? " (records are still being read)" : "");
+    const noun = found.kept ? "kept rollout" : "trial";
+    fill(count, `${total.toLocaleString("en")} ${noun}${total === 1 ? "" : "s"}`, partly ? " (records are still being read)" : "");
     say(`${total} trials`);
     scroller.classList.toggle("none", !total);
     if (!total) list.inner.replaceChildren(h("p.empty", null, "No trial matches. ", h("button.link", { onclick: () => { search.value = ""; go(`#/runs/${enc(run)}`, { replace: true }); } }, "Show all")));

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +180,42 @@ def test_damaged_files_cost_their_view_alone(tmp_path: Path) -> None:
         assert "can't be read" in answer.json()["error"]
     (trial / "trajectory.json").write_text("[" * 100_000)
     assert client.get("api/runs/run/trials/a/conversation").status_code == 422
+
+
+def test_rollouts_that_a_training_run_kept_are_read_like_trials(rich: Rich, tmp_path: Path) -> None:
+    run = tmp_path / "training"
+    kept = [run / "trials" / place for place in ("v3/g0000007/5", "evaluation-v9/office-memo/0")]
+    for folder in kept:
+        shutil.copytree(rich[0] / "trials" / rich[1][0] / "attempt-1", folder / "attempt-1")
+    (run / "trials" / "v4" / "g0000008" / "0" / "attempt-1" / "logs").mkdir(parents=True)  # it runs
+    (run / "plan.toml").write_text("")
+    (run / "plan.json").write_text("{}")
+    (tmp_path / "elsewhere" / "0" / "attempt-1").mkdir(parents=True)
+    (run / "trials" / "v4" / "away").symlink_to(tmp_path / "elsewhere")
+    app = create_app({"training": run}, TOKEN)
+    with TestClient(app, base_url=f"http://127.0.0.1:8000/{TOKEN}/", follow_redirects=False) as client:
+        found = get(client, "api/runs/training/trials", sort="task", down=0)
+        assert found["kept"] is True
+        rows = {row["id"]: row for row in found["rows"]}
+        first, second = "v3~g0000007~5", "evaluation-v9~office-memo~0"
+        assert rows.keys() == {first, second, "v4~g0000008~0", "v4~away~0"}
+        assert [rows[i]["status"] for i in (first, "v4~g0000008~0")] == ["scored", "running"]
+        assert (rows[first]["sample"], rows[first]["model"]) == (5, "v3")
+        assert rows[second]["model"] == "evaluation at v9"
+        assert found["facets"]["model"] == {"v3": 1, "evaluation at v9": 1, "v4": 2}
+
+        opened = get(client, f"api/runs/training/trials/{first}/open", tab="conversation")
+        assert (opened["id"], opened["sample"], opened["model"]) == (first, 5, "v3")
+        assert opened["verdict"]["criteria"]
+        assert opened["first"]["conversation"]["outline"]
+        assert get(client, f"api/runs/training/trials/{first}/files", attempt=1)["count"]
+        for name in ("v4~away~0", "v3", "v3~g0000007", "v3~g0000007~6", "..~..~elsewhere"):
+            assert client.get(f"api/runs/training/trials/{name}").status_code == 404, name
+
+        # What is not kept goes; what ended is there.
+        shutil.copytree(kept[0] / "attempt-1", run / "trials" / "v4" / "g0000008" / "0" / "attempt-2")
+        shutil.rmtree(kept[1])
+        time.sleep(1.1)  # it looks once a second
+        rows = {row["id"]: row for row in get(client, "api/runs/training/trials")["rows"]}
+        assert rows["v4~g0000008~0"]["status"] == "scored"
+        assert second not in rows
