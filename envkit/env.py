@@ -36,6 +36,7 @@ from envkit.pack import TaskPack
 from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotTooBig
 from envkit.task import Step, Task
 from envkit.verifier import Verdict, VerifyRequest
+from envkit.work import count_entries, image_workdir
 
 __all__ = ["AsyncEnv"]
 
@@ -71,6 +72,7 @@ class AsyncEnv:
             `close`, `snapshot`, `verify`, `stop`.
         final: The tar file of the final state; there until `close`.
         initial: The folder of the initial state, or None.
+        work: The tar file of the working folder where that lies outside the two trees; there until `close`.
     """
 
     def __init__(
@@ -131,6 +133,8 @@ class AsyncEnv:
         self.timings: dict[str, float] = {}
         self.final: Path | None = None
         self.initial: Path | None = None
+        self.work: Path | None = None
+        self._work_at_start = 0
         self.deadline = Deadline.never()
 
     # -- the public face ------------------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ class AsyncEnv:
             if self._scratch is not None:
                 await asyncio.to_thread(shutil.rmtree, self._scratch, True)
                 self._scratch = None
-                self.final = None
+                self.final = self.work = None
 
     async def _working(self, work: Coroutine[Any, Any, T]) -> T:
         """Does the work of a reset or a step in a task of its own, which `close` can end without ending the caller."""
@@ -266,12 +270,18 @@ class AsyncEnv:
             if self.pack is not None:
                 self.initial = await self._agent_deadline.wait(asyncio.to_thread(self.pack.world, self.task))
         with self._timed("start"), boundary(Boundary.SANDBOX):
+            self._plain_spec = await self._agent_deadline.wait(
+                image_workdir(self.task, self.provider, self._plain_spec, self._overrides)
+            )
+            self.spec = self.spec.model_copy(update={"workdir": self._plain_spec.workdir})
             self.sandbox = self.provider.create(self.spec)
             await self._agent_deadline.wait(self.sandbox.start())
         with self._timed("setup"), boundary(Boundary.SANDBOX):
             if self.initial is not None:
                 await self.sandbox.upload(episode.world_tar(self.initial), "/")
             await self._set_up_step()
+            if self.verify and self.spec.work is not None:
+                self._work_at_start = await count_entries(self.sandbox, self.spec.work, self._agent_deadline)
         observation = await self._open_session()
         return observation, self._info()
 
@@ -346,11 +356,16 @@ class AsyncEnv:
         assert self._plain_spec is not None
         step = self.step_spec
         final, self.final = self._folder() / "final.tar", None
+        work, self.work = self._folder() / "work.tar", None
         with self._timed("snapshot"), boundary(Boundary.SANDBOX):
             # Nothing an agent started may be alive when verification begins.
             await self.deadline.wait(self.sandbox.kill_all())
             try:
                 await self.deadline.wait(episode.write_snapshot(self.sandbox, final))
+                if self._plain_spec.work is not None:
+                    paths = (self._plain_spec.work,)
+                    await self.deadline.wait(episode.write_snapshot(self.sandbox, work, paths))
+                    self.work = work
             except SnapshotTooBig as error:
                 return episode.too_big(str(error))
         self.final = final
@@ -372,6 +387,8 @@ class AsyncEnv:
                 spec=self._plain_spec,
                 logs=self._folder() / "verifier",
                 env=episode.verifier_env(step),
+                work=self.work,
+                work_at_start=self._work_at_start,
             )
             request.logs.mkdir(parents=True, exist_ok=True)
             try:

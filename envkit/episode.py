@@ -286,12 +286,12 @@ async def await_health(task: Task, check: HealthcheckConfig, sandbox: Sandbox, d
         await deadline.wait(asyncio.sleep(check.start_interval_sec if in_start else check.interval_sec))
 
 
-async def write_snapshot(sandbox: Sandbox, to: Path) -> None:
-    """Streams the two trees into a tar file on the host. Nothing is left at `to` unless it is complete."""
+async def write_snapshot(sandbox: Sandbox, to: Path, paths: Sequence[str] = (FILESYSTEM, APPS_DATA)) -> None:
+    """Streams the two trees, or others, into a tar file on the host. Nothing is left at `to` unless it is complete."""
     partial = to.with_suffix(".partial")
     try:
         with partial.open("wb") as file:
-            async for chunk in sandbox.snapshot():
+            async for chunk in sandbox.snapshot(paths):
                 file.write(chunk)
         partial.replace(to)
     finally:

@@ -178,9 +178,15 @@ async def _verify(
     """The verdict on a stored attempt: each step that it came to is judged by its own state, as in the trial.
 
     Raises:
-        EnvkitError: CAPABILITY: an earlier step's state was not kept, or today's checks let an attempt go on that had
-            ended.
+        EnvkitError: CAPABILITY: an earlier step's state was not kept, or the folder that was worked in; or today's
+            checks let an attempt go on that had ended.
     """
+    if attempt.sandbox.get("work"):
+        raise EnvkitError(
+            f"{task.id} works in {attempt.sandbox['work']}, of which trials keep nothing: it can't be regraded; run it "
+            "again",
+            kind=FailureKind.CAPABILITY,
+        )
     last = StepEnd("", home / "artifacts", attempt.final_answer, sys.maxsize)
     ends = [*earlier_steps(home / "artifacts"), last]
     old = attempt.verdict.extra.get("steps_run") if attempt.verdict is not None else None

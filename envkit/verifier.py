@@ -118,6 +118,8 @@ class VerifyRequest:
         final: A tar file on the host with members `filesystem/...` and `.apps_data/...`, streamed from inside the
             sandbox after every agent process was killed. Read members from it; never extract them onto the host
             by their own names.
+        work: A tar file of the working folder where that lies outside the two trees (`SandboxSpec.work`), for scripts;
+            None elsewhere. `work_at_start` counts what the folder held before the agent came.
         messages: The conversation, oldest first.
         provider, spec: How to get a fresh sandbox like the agent's, for verifiers that run scripts
             (`episode.verifier_spec` says what becomes of it where the task asks for another machine).
@@ -136,6 +138,8 @@ class VerifyRequest:
     spec: SandboxSpec
     logs: Path
     env: dict[str, str] = field(default_factory=dict)
+    work: Path | None = None
+    work_at_start: int = 0
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ FLOORS = [
     {"task", "office", "tokens", "engine", "sandbox", "atif", "atif_schema", "snapshot"},
     {"harness", "verifier", "pack", "backend"},
     {"registry", "directory_pack", "worlds", "behaviours", "overlap"},
-    {"env", "episode", "proxy", "policy"},
+    {"env", "episode", "work", "proxy", "policy"},
     {"making"},
     {"gym", "pool"},
     {"trial"},

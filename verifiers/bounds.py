@@ -39,11 +39,12 @@ async def beyond_bounds(request: VerifyRequest, verifier: str) -> Verdict | None
     A broken archive is nobody's failure either, and is left for whoever reads it.
     """
     allowed = new_entries(request.step.verifier.timeout_sec)
-    found = await _count(request.final, allowed)
+    found = await _count(request.final, allowed) + await _count(request.work, allowed)
     if found <= allowed:
         return None
-    at_start = _count_folder(request.initial) if request.initial is not None else 0
-    if await _count(request.final, allowed + at_start) <= allowed + at_start:
+    at_start = request.work_at_start + (_count_folder(request.initial) if request.initial is not None else 0)
+    most = allowed + at_start
+    if await _count(request.final, most) + await _count(request.work, most) <= most:
         return None
     message = (
         f"the final state holds more than {allowed} files and folders beyond the {at_start} of the initial state, "
@@ -61,9 +62,11 @@ async def beyond_bounds(request: VerifyRequest, verifier: str) -> Verdict | None
     return Verdict(criteria=(criterion,), reward=0.0, lower=0.0, upper=0.0, rewards={"reward": 0.0}, verifier=verifier)
 
 
-async def _count(final: Path, up_to: int) -> int:
+async def _count(final: Path | None, up_to: int) -> int:
     """The entries of a state's archive, counted no further than just beyond `up_to`. Other tasks go on meanwhile."""
     count = 0
+    if final is None:
+        return count
     try:
         with final.open("rb") as stream:
             for _ in read_headers(stream):

@@ -101,7 +101,7 @@ async def run_script(
         EnvkitError: As `ScriptVerifier.verify`.
     """
     assert request.tests is not None, "there is no script without tests"
-    from envkit import episode  # imported when needed: it brings the harnesses
+    from envkit import episode, work  # imported when needed: they bring the harnesses
 
     request.logs.mkdir(parents=True, exist_ok=True)
     spec = episode.verifier_spec(request.task, request.step, request.provider, request.spec)
@@ -109,6 +109,10 @@ async def run_script(
     try:
         async with request.provider.create(spec) as sandbox:
             await sandbox.upload(request.final)
+            # Under Harbor a machine of the verifier's own does not have the agent's working folder either.
+            if request.work is not None and request.step.verifier.environment_mode != "separate":
+                assert request.spec.work is not None
+                await work.replace(sandbox, request.spec.work, request.work, deadline)
             # As Harbor does: the task's shared tests first, a step's own over them; an image made of them has them.
             folders = (request.step.shared_tests_dir, request.tests)
             for folder in () if episode.own_tests_image(request.step) is not None else folders:

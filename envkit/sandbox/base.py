@@ -51,7 +51,8 @@ class SandboxSpec(BaseModel):
     Attributes:
         image: A container image; providers that have no images refuse it with a `CapabilityError`.
         build: A folder with a Dockerfile to build the image from.
-        disk_mb: Room in `/filesystem`; `/.apps_data`, `/tmp` and the other writable places have `side_disk_mb` each.
+        disk_mb: Room in `/filesystem`, and in `work` where there is one; `/.apps_data`, `/tmp` and the other writable
+            places have `side_disk_mb` each.
         file_mb: The largest single file.
         processes: Processes and threads at once.
         network: `no-network`, `public` or `allowlist` (with `allowed_hosts`).
@@ -85,6 +86,14 @@ class SandboxSpec(BaseModel):
     labels: Mapping[str, str] = Field(default_factory=dict)
     start_timeout_s: float = 60.0
     max_snapshot_mb: int = 2048
+
+    @property
+    def work(self) -> str | None:
+        """The working folder where it lies outside the two trees, so that it must be judged beside them; else None."""
+        for place in (FILESYSTEM, APPS_DATA, "/tmp", "/var/tmp", "/logs", "/solution", "/tests"):
+            if self.workdir == place or self.workdir.startswith(f"{place}/"):
+                return None
+        return self.workdir
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,12 @@ class DockerProvider:
             return await self.images.get(self._image, None)
         return await self.images.get(spec.image, spec.build or OFFICE)
 
+    async def workdir_of(self, spec: SandboxSpec) -> str | None:
+        """The `WORKDIR` of a spec's image, which is then present; None where it states none, or another is used."""
+        if self._image is not None:
+            return None
+        return (await self.image_of(spec)).workdir or None
+
     def create(self, spec: SandboxSpec) -> DockerSandbox:
         return DockerSandbox(spec, self)
 

@@ -41,6 +41,7 @@ class Image:
     name: str
     env: Mapping[str, str]
     volumes: tuple[str, ...] = ()
+    workdir: str = ""
 
 
 def build_tag(folder: Path, arguments: Mapping[str, str]) -> str:
@@ -222,7 +223,8 @@ def _image(name: str, found: Mapping[str, Any]) -> Image:
     config = found.get("Config") or {}
     pairs = (line.partition("=") for line in config.get("Env") or [])
     volumes = tuple(path.rstrip("/") for path in config.get("Volumes") or {} if path.strip("/"))
-    return Image(found["Id"], name, {key: value for key, _, value in pairs}, volumes)
+    workdir = os.path.normpath("/" + str(config.get("WorkingDir") or "").lstrip("/"))
+    return Image(found["Id"], name, {key: value for key, _, value in pairs}, volumes, workdir.rstrip("/"))
 
 
 def _failed(why: str) -> EnvkitError:

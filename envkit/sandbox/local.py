@@ -200,7 +200,7 @@ def writable_places(spec: SandboxSpec) -> dict[str, tuple[int, int]]:
     for path in ("/tmp", "/dev/shm"):
         places[path] = (side, 0o1777)
     if not any(spec.workdir == path or spec.workdir.startswith(f"{path}/") for path in places):
-        places[spec.workdir] = (side, 0o755)
+        places[spec.workdir] = (spec.disk_mb * _MIB, 0o755)
     return dict(sorted(places.items()))
 
 

@@ -281,7 +281,7 @@ class RunStore:
     def drop_snapshots(self, trial_id: str) -> None:
         """Removes the final states that killed attempts left beside their logs: large, and nothing reads them."""
         for number in self._attempt_numbers(trial_id):
-            for name in ("final.tar", "final.partial"):
+            for name in ("final.tar", "final.partial", "work.tar", "work.partial"):
                 with contextlib.suppress(NotADirectoryError):
                     (self.trial_folder(trial_id) / f"attempt-{number}" / "logs" / name).unlink(missing_ok=True)
 

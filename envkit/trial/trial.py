@@ -234,8 +234,11 @@ class _Attempt:
 
     def _write(self, failure: Failure | None, cancelled: bool) -> AttemptResult:
         env = self._env
-        if env is not None and env.final is not None:
-            env.final.unlink(missing_ok=True)
+        for state in (env.final, env.work) if env is not None else ():
+            if state is not None:
+                state.unlink(missing_ok=True)
+        if env is not None and env.spec is not None and env.spec.work is not None:
+            self._about["sandbox"]["work"] = env.spec.work
         verdict = env.verdict if env is not None else None
         outcome: dict[str, Any]
         if cancelled:

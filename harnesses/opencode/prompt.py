@@ -52,8 +52,8 @@ chat (json) and calendar (ics) in {apps_data}. Open xlsx, docx, pptx and pdf wit
 {turns} When done, answer in one short message without tool calls."""
 
 
-def system_prompt(style: str, now: dt.datetime, max_turns: int | None) -> str:
-    """The prompt in the `default` or the `compact` style."""
+def system_prompt(style: str, now: dt.datetime, max_turns: int | None, folder: str = FILESYSTEM) -> str:
+    """The prompt in the `default` or the `compact` style; `folder` is where relative paths start."""
     template = _COMPACT if style == "compact" else _DEFAULT
     if max_turns is None:
         turns = ""
@@ -62,4 +62,4 @@ def system_prompt(style: str, now: dt.datetime, max_turns: int | None) -> str:
     else:
         turns = f"\n  Messages you may write for this task: {max_turns}, the final answer included"
     date = f"{_DAYS[now.weekday()]}, {now:%Y-%m-%d}"
-    return template.format(filesystem=FILESYSTEM, apps_data=APPS_DATA, date=date, turns=turns)
+    return template.format(filesystem=folder, apps_data=APPS_DATA, date=date, turns=turns)

@@ -22,6 +22,7 @@ from envkit.harnesses.opencode.prompt import system_prompt
 from envkit.harnesses.opencode.toolbox import READ_ONLY, Answer, Toolbox
 from envkit.harnesses.opencode.tools import TOOL_NAMES, specs
 from envkit.messages import AssistantMessage, End, Message, Observation, StopReason, ToolCall
+from envkit.sandbox.base import FILESYSTEM
 
 if TYPE_CHECKING:
     from envkit.harness import SessionContext
@@ -39,6 +40,7 @@ class OpenCodeSession:
         self._context = context
         self._options = options
         self._count = LimitCount(context.limits, time.monotonic)
+        self._folder = sandbox.spec.work or FILESYSTEM
         self._toolbox = Toolbox(sandbox, options, context.deadline, context.limits.tool_timeout_s)
         nudge = options.nudge
         self._nudge = ContextNudge(nudge.share, nudge.text) if context.training and nudge.enabled else None
@@ -50,11 +52,12 @@ class OpenCodeSession:
             raise RuntimeError(f"open() was called on a session that is {self._state}; a session opens once")
         self._state = "open"
         self._context.deadline.check()
-        system = system_prompt(self._options.prompt, self._context.now, self._context.limits.max_turns)
+        limits, style = self._context.limits, self._options.prompt
+        system = system_prompt(style, self._context.now, limits.max_turns, self._folder)
         self._count.start()
         return Observation(
             messages=(Message(role="system", content=system), Message(role="user", content=self._step.instruction)),
-            tools=specs(compact=self._options.prompt == "compact"),
+            tools=specs(compact=style == "compact", folder=self._folder),
         )
 
     async def step(self, message: AssistantMessage) -> Observation | End:

@@ -56,6 +56,7 @@ class Toolbox:
 
     def __init__(self, sandbox: Sandbox, options: OpenCodeOptions, deadline: Deadline, tool_timeout_s: float) -> None:
         self._sandbox = sandbox
+        self._home = sandbox.spec.work or FILESYSTEM
         self._options = options
         self._deadline = deadline
         self._tool_timeout_s = tool_timeout_s
@@ -117,8 +118,8 @@ class Toolbox:
 
     def _folder(self, workdir: str | None) -> str:
         if not workdir:
-            return FILESYSTEM
-        return workdir if workdir.startswith("/") else f"{FILESYSTEM}/{workdir}"
+            return self._home
+        return workdir if workdir.startswith("/") else f"{self._home}/{workdir}"
 
     async def _is_folder(self, path: str) -> bool:
         return (await self._sandbox.exec(["test", "-d", path], deadline=self._deadline, timeout_s=30.0)).ok
@@ -206,7 +207,7 @@ class Toolbox:
             return Answer("The path contains a NUL character, which no file name can.", is_error=True)
         deadline = self._deadline.within(budget_s if math.isfinite(budget_s) else None, "the call's time")
         try:
-            outcome = await self._sandbox.call(module, function, {**values, "cwd": FILESYSTEM}, deadline=deadline)
+            outcome = await self._sandbox.call(module, function, {**values, "cwd": self._home}, deadline=deadline)
         except DeadlineExceeded:
             if deadline is self._deadline or self._deadline.expired:
                 raise

@@ -6,10 +6,12 @@ that they can't differ. The list is fixed when a session opens.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from envkit.messages import ToolSpec
+from envkit.sandbox.base import FILESYSTEM
 
 __all__ = ["TOOLS", "TOOL_NAMES", "Parameter", "Tool", "specs"]
 
@@ -157,6 +159,12 @@ TOOLS: dict[str, Tool] = {
 TOOL_NAMES: tuple[str, ...] = tuple(sorted(TOOLS))
 
 
-def specs(compact: bool) -> tuple[ToolSpec, ...]:
-    """The tools as the model sees them."""
-    return tuple(TOOLS[name].spec(compact) for name in TOOL_NAMES)
+def specs(compact: bool, folder: str = FILESYSTEM) -> tuple[ToolSpec, ...]:
+    """The tools as the model sees them, where work is done in this folder."""
+    found = tuple(TOOLS[name].spec(compact) for name in TOOL_NAMES)
+    return found if folder == FILESYSTEM else tuple(_moved(spec, folder) for spec in found)
+
+
+def _moved(spec: ToolSpec, folder: str) -> ToolSpec:
+    text = json.dumps(spec.model_dump(mode="json"))
+    return ToolSpec.model_validate_json(text.replace(FILESYSTEM, json.dumps(folder)[1:-1]))

@@ -34,18 +34,25 @@ class OpenCodeProgram:
         self.events: dict[str, int] = {}
 
     async def start(self, sandbox: Sandbox, url: str, token: str) -> Process:
+        folder = sandbox.spec.work or FILESYSTEM
         # The key is in the program's own environment, which it hands to its shells; it opens this trial's proxy only.
         process = await sandbox.spawn(
-            ["sh", "-c", f'mkdir -p {_HOME} && exec "$@"', "sh", *guarded([f"{INSIDE}/opencode", *self._arguments()])],
+            [
+                "sh",
+                "-c",
+                f'mkdir -p {_HOME} && exec "$@"',
+                "sh",
+                *guarded([f"{INSIDE}/opencode", *self._arguments(folder)]),
+            ],
             env=self._environment(url, token),
-            cwd=FILESYSTEM,
+            cwd=folder,
         )
         await process.write(self._instruction.encode("utf-8", "replace"))
         await process.close_stdin()
         return process
 
-    def _arguments(self) -> list[str]:
-        return ["run", "--format", "json", "--title", "task", "--dir", FILESYSTEM, *self._options.arguments]
+    def _arguments(self, folder: str) -> list[str]:
+        return ["run", "--format", "json", "--title", "task", "--dir", folder, *self._options.arguments]
 
     def _environment(self, url: str, token: str) -> dict[str, str]:
         return {
