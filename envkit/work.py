@@ -23,8 +23,8 @@ __all__ = ["count_entries", "image_workdir", "replace"]
 _SYSTEM = frozenset(
     f"/{name}"
     for name in (
-        "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "media", "mnt", "opt", "proc", "run", "sbin", "srv",
-        "sys", "usr", "var",
+        "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "media", "mnt", "opt", "proc", "run", "sbin",
+        "srv", "sys", "usr", "var",
     )
 )  # fmt: skip
 _CLEAR = 'cd "$1" && for f in * .[!.]* ..?*; do if [ -e "$f" ] || [ -L "$f" ]; then rm -rf -- "./$f"; fi; done'

@@ -14,6 +14,7 @@ import tempfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from envkit.failure import EnvkitError
 from envkit.view.index import load_json
@@ -41,7 +42,11 @@ def states(attempt: Path) -> list[dict[str, Any]]:
 
 
 def changed_files(attempt: Path, state: str = "") -> dict[str, Any]:
-    """What changed, by path. Raises `FileNotFoundError` where no such state was kept."""
+    """What changed, by path; a file whose path can't stand in an address has a `key` for it.
+
+    Raises:
+        FileNotFoundError: No such state was kept.
+    """
     folder = _state_folder(attempt, state)
     manifest = load_json(folder / "manifest.json")
     if manifest is None:
@@ -59,9 +64,22 @@ def changed_files(attempt: Path, state: str = "") -> dict[str, Any]:
     files += [
         {"path": str(p), "type": "file", "size": None, "change": "removed"} for p in manifest.get("deleted") or ()
     ]
+    for file in files:
+        if (key := _key(file["path"])) is not None:
+            file["key"] = key
     # What people work on before the state of apps.
     files.sort(key=lambda f: (f["type"] == "folder", not f["path"].startswith("filesystem/"), f["path"]))
     return {"states": states(attempt), "state": state, "files": files[:_MOST], "count": len(files)}
+
+
+def _key(path: str) -> str | None:
+    """What names a file in an address where its path can't: an address has no halves of surrogate pairs, by which a
+    name that is no text stands in JSON. Begins with a slash, as no path does."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "/" + quote(path.encode("utf-8", "surrogatepass"))
+    return None
 
 
 def _state_folder(attempt: Path, state: str) -> Path:
@@ -80,13 +98,14 @@ class FileReader:
         self._answers: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
     async def file(self, attempt: Path, state: str, path: str, task: str, digest: str | None) -> dict[str, Any]:
-        """Both sides of a changed file, with the findings.
+        """Both sides of a changed file, by its path or key, with the findings.
 
         Raises:
             FileNotFoundError: It is not among the changed ones.
             EnvkitError: The worker found no answer.
         """
         entry, archive = self._entry(attempt, state, path)
+        path = entry["path"]
         status = archive.stat() if archive.is_file() else None
         key = (str(archive), path, task, status.st_mtime_ns if status else 0)
         if key in self._answers:
@@ -109,9 +128,10 @@ class FileReader:
 
     async def raw(self, attempt: Path, state: str, path: str, task: str, side: str) -> bytes:
         """One side's bytes. Raises as `file`."""
-        _, archive = self._entry(attempt, state, path)
+        entry, archive = self._entry(attempt, state, path)
         with tempfile.NamedTemporaryFile(prefix="envkit-view-") as target:
-            asked = {"op": "raw", "task": task, "archive": str(archive), "path": path, "side": side, "to": target.name}
+            asked = {"op": "raw", "task": task, "archive": str(archive), "path": entry["path"]}
+            asked |= {"side": side, "to": target.name}
             await self._ask(asked)
             return await asyncio.to_thread(Path(target.name).read_bytes)
 
@@ -124,7 +144,7 @@ class FileReader:
             await process.wait()
 
     def _entry(self, attempt: Path, state: str, path: str) -> tuple[dict[str, Any], Path]:
-        found = next((f for f in changed_files(attempt, state)["files"] if f["path"] == path), None)
+        found = next((f for f in changed_files(attempt, state)["files"] if path in (f["path"], f.get("key"))), None)
         if found is None:
             raise FileNotFoundError(f"{path!r} is not among the files that changed")
         return found, _state_folder(attempt, state) / "changed.tar.gz"

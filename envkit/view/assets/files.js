@@ -4,6 +4,9 @@
 import { ask, bytes, debounce, empty, fill, h, icon, failed, plain, putText, say } from "./dom.js";
 import { VirtualList } from "./vlist.js";
 
+/** What names a file in an address, where a path that is no text can't stand. */
+const named = (file) => file.key || file.path;
+
 const SIGN = { added: "+", removed: "−", changed: "~", moved: ">", unreadable: "!" };
 
 export async function filesTab(body, { base, detail, params, go, address }) {
@@ -38,11 +41,11 @@ export async function filesTab(body, { base, detail, params, go, address }) {
     view = null;
     drawTree();
     tree.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
-    history.replaceState(null, "", address("files", { file: file.path, where: where || null }));
+    history.replaceState(null, "", address("files", { file: named(file), where: where || null }));
     fill(space, h("p.empty.soft", null, "Reading and comparing…"));
     try {
-      const found = await ask(`${base}/file`, { attempt: detail.attempt, state, path: file.path }, asking.signal);
-      view = new FileView(space, file, found, (side) => `api/${base}/raw?${new URLSearchParams({ attempt: detail.attempt, state, path: file.path, side })}`);
+      const found = await ask(`${base}/file`, { attempt: detail.attempt, state, path: named(file) }, asking.signal);
+      view = new FileView(space, file, found, (side) => `api/${base}/raw?${new URLSearchParams({ attempt: detail.attempt, state, path: named(file), side })}`);
       view.draw();
       if (where) view.seek(where);
       say(`${file.path}: ${found.findings.length} differences`);
@@ -53,7 +56,7 @@ export async function filesTab(body, { base, detail, params, go, address }) {
 
   const choose = (asked) => {
     const wanted = (asked || "").replace(/^\//, "");
-    return files.find((f) => f.path === wanted) || files.find((f) => f.path === `filesystem/${wanted}`) || files.find((f) => wanted && f.path.endsWith(`/${wanted}`));
+    return files.find((f) => f.key && f.key === asked) || files.find((f) => f.path === wanted) || files.find((f) => f.path === `filesystem/${wanted}`) || files.find((f) => wanted && f.path.endsWith(`/${wanted}`));
   };
   drawTree();
   const asked = choose(params.get("file"));

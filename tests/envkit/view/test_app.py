@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import shutil
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from conftest_token import TOKEN
 from starlette.testclient import TestClient
 
+from envkit.trial.artifacts import write_artifacts
 from envkit.view import create_app
 
 Rich = tuple[Path, list[str]]
@@ -219,3 +222,30 @@ def test_rollouts_that_a_training_run_kept_are_read_like_trials(rich: Rich, tmp_
         rows = {row["id"]: row for row in get(client, "api/runs/training/trials")["rows"]}
         assert rows["v4~g0000008~0"]["status"] == "scored"
         assert second not in rows
+
+
+def test_files_with_odd_names_are_opened(rich: Rich, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(rich[0] / "trials" / rich[1][0], run / "trials" / rich[1][0])
+    shutil.copy(rich[0] / "results.jsonl", run)
+    names = ["a\nb.txt", "c\r\nd", "di\nr/ e?&#%41+.txt", "t\n", "\udcff.txt", "%ED%B3%BF.txt"]
+    final = tmp_path / "final.tar"
+    with tarfile.open(final, "w", format=tarfile.PAX_FORMAT) as tar:
+        for number, name in enumerate(names):
+            info = tarfile.TarInfo(f"filesystem/{name}")
+            info.size = 6
+            tar.addfile(info, io.BytesIO(f"text {number}".encode()))
+    artifacts = run / "trials" / rich[1][0] / "attempt-1" / "artifacts"
+    shutil.rmtree(artifacts)
+    artifacts.mkdir()
+    write_artifacts(final, None, artifacts)
+    with TestClient(create_app({"run": run}, TOKEN), base_url=f"http://127.0.0.1/{TOKEN}/") as client:
+        trial = f"api/runs/run/trials/{rich[1][0]}"
+        listed = {f["path"]: f.get("key", f["path"]) for f in get(client, f"{trial}/files")["files"]}
+        for number, name in enumerate(names):
+            asked = {"path": listed[f"filesystem/{name}"]}
+            asked["path"].encode()  # an address takes nothing else
+            shown = client.get(f"{trial}/file", params=asked).json()
+            assert shown["path"] == f"filesystem/{name}"
+            assert shown["after"]["lines"] == [["line", f"text {number}"]]
+            assert client.get(f"{trial}/raw", params=asked).content == f"text {number}".encode()
