@@ -270,10 +270,10 @@ class AsyncEnv:
             if self.pack is not None:
                 self.initial = await self._agent_deadline.wait(asyncio.to_thread(self.pack.world, self.task))
         with self._timed("start"), boundary(Boundary.SANDBOX):
-            self._plain_spec = await self._agent_deadline.wait(
-                image_workdir(self.task, self.provider, self._plain_spec, self._overrides)
-            )
-            self.spec = self.spec.model_copy(update={"workdir": self._plain_spec.workdir})
+            if self.initial is None:
+                found = image_workdir(self.task, self.provider, self._plain_spec, self._overrides)
+                self._plain_spec = await self._agent_deadline.wait(found)
+                self.spec = self.spec.model_copy(update={"workdir": self._plain_spec.workdir})
             self.sandbox = self.provider.create(self.spec)
             await self._agent_deadline.wait(self.sandbox.start())
         with self._timed("setup"), boundary(Boundary.SANDBOX):

@@ -33,15 +33,14 @@ _CLEAR = 'cd "$1" && for f in * .[!.]* ..?*; do if [ -e "$f" ] || [ -L "$f" ]; t
 async def image_workdir(
     task: Task, provider: SandboxProvider, spec: SandboxSpec, overrides: Mapping[str, Any]
 ) -> SandboxSpec:
-    """The spec with the working folder of the task's image, where nobody states another one.
-
-    A task whose world envkit lays out works in `/filesystem`, whatever its image says. The image is pulled or built.
+    """The spec with the working folder of the task's image, where nobody states another one. The image is pulled or
+    built. For tasks without a world: one that envkit lays out is worked on in `/filesystem`, whatever the image says.
 
     Raises:
         EnvkitError: It can't be.
     """
     ask = getattr(provider, "workdir_of", None)
-    stated = task.steps[0].environment.workdir or "workdir" in overrides or task.metadata.world
+    stated = task.steps[0].environment.workdir or "workdir" in overrides
     if ask is None or stated or not (spec.image or spec.build):
         return spec
     found: str | None = await ask(spec)

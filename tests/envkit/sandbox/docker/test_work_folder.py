@@ -53,6 +53,15 @@ async def test_what_was_left_in_the_images_folder_is_judged(pack: DirectoryPack)
     assert await reward("echo 42 > answer.txt") == 0.0, "the image's file is there, since the agent left it there"
 
 
+async def test_a_world_of_ours_is_worked_on_in_its_own_place(pack: DirectoryPack) -> None:
+    (pack.path / "app" / "environment" / "world" / "filesystem").mkdir(parents=True)
+    provider = DockerProvider(pull="never")
+    async with AsyncEnv(pack.load("app"), pack=pack, harness=OpenCodeHarness(), provider=provider) as env:
+        await env.reset()
+        assert env.spec is not None
+        assert (env.spec.workdir, env.spec.work) == ("/filesystem", None)
+
+
 async def test_a_provider_says_where_an_image_works(provider: DockerProvider, base: str, busybox: str) -> None:
     plain = DockerProvider(pull="never")
     assert await plain.workdir_of(SandboxSpec(image=base)) == "/workspace"
