@@ -362,13 +362,13 @@ class AsyncEnv:
             await self.deadline.wait(self.sandbox.kill_all())
             try:
                 await self.deadline.wait(episode.write_snapshot(self.sandbox, final))
+                self.final = final
                 if self._plain_spec.work is not None:
                     paths = (self._plain_spec.work,)
                     await self.deadline.wait(episode.write_snapshot(self.sandbox, work, paths))
                     self.work = work
             except SnapshotTooBig as error:
                 return episode.too_big(str(error))
-        self.final = final
         if stop_first:
             await self._stop_sandbox()
         with self._timed("verify"), boundary(Boundary.VERIFIER):

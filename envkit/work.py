@@ -27,7 +27,7 @@ _SYSTEM = frozenset(
         "srv", "sys", "usr", "var",
     )
 )  # fmt: skip
-_CLEAR = 'cd "$1" && for f in * .[!.]* ..?*; do if [ -e "$f" ] || [ -L "$f" ]; then rm -rf -- "./$f"; fi; done'
+_CLEAR = 'for f in * .[!.]* ..?*; do if [ -e "$f" ] || [ -L "$f" ]; then rm -rf -- "./$f"; fi; done'
 
 
 async def image_workdir(
@@ -51,8 +51,7 @@ async def image_workdir(
 
 async def count_entries(sandbox: Sandbox, folder: str, deadline: Deadline) -> int:
     """Files and folders in a folder; 0 where the image has no `find`."""
-    counting = ["sh", "-c", 'find "$1" | wc -l', "sh", folder]
-    said = (await sandbox.exec(counting, deadline=deadline)).stdout.strip()
+    said = (await sandbox.exec(["sh", "-c", "find . | wc -l"], cwd=folder, deadline=deadline)).stdout.strip()
     return int(said) if said.isdigit() else 0
 
 
@@ -65,7 +64,8 @@ async def replace(sandbox: Sandbox, folder: str, work: Path, deadline: Deadline)
     Raises:
         EnvkitError: What the image has there can't be removed.
     """
-    done = await sandbox.exec(["sh", "-c", _CLEAR, "sh", folder], cwd="/", deadline=deadline, merge_stderr=True)
+    # The folder is given as `cwd` and never as a word: a sandbox without isolation translates the one alone.
+    done = await sandbox.exec(["sh", "-c", _CLEAR], cwd=folder, deadline=deadline, merge_stderr=True)
     if not done.ok:
         raise EnvkitError(
             f"{folder} of the judging sandbox can't be emptied (exit status {done.exit_code}): "

@@ -7,6 +7,7 @@ Any call on a sandbox that is gone raises `SandboxDied`; a command that fails is
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,8 @@ class SandboxSpec(BaseModel):
     @property
     def work(self) -> str | None:
         """The working folder where it lies outside the two trees, so that it must be judged beside them; else None."""
+        if not self.workdir.startswith("/") or os.path.normpath(self.workdir) != self.workdir or self.workdir == "/":
+            return None  # which providers refuse, or make nothing of
         for place in (FILESYSTEM, APPS_DATA, "/tmp", "/var/tmp", "/logs", "/solution", "/tests"):
             if self.workdir == place or self.workdir.startswith(f"{place}/"):
                 return None

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from envkit.deadline import Deadline
 from envkit.env import AsyncEnv
-from envkit.failure import FailureKind
+from envkit.failure import EnvkitError, FailureKind
 from envkit.harnesses.opencode import OpenCodeHarness
 from envkit.messages import AssistantMessage, ToolCall
 from envkit.registry import DirectoryPack
 from envkit.regrade import regrade_run
 from envkit.sandbox.base import SandboxSpec
+from envkit.sandbox.host import HostProvider, UnisolatedWarning
 from envkit.sandbox.local import LocalProvider
 from envkit.trial.job import Job
 from envkit.trial.result import Plugin, Status, TrialSpec
 from envkit.verifiers import bounds
+from envkit.work import replace
 
 WORKDIR = '[environment]\nworkdir = "/app"\n'
 #: Right is: the answer alone in its folder, a new file in a new folder with its mode, and the old file gone.
@@ -70,7 +74,10 @@ def test_which_folder_has_to_be_carried_over() -> None:
         return SandboxSpec(workdir=workdir).work
 
     assert (work("/app"), work("/filesystem-2"), work("/root")) == ("/app", "/filesystem-2", "/root")
-    assert {work(p) for p in ("/filesystem", "/filesystem/a", "/.apps_data", "/tmp/x", "/logs", "/tests")} == {None}
+    assert {
+        work(p)
+        for p in ("/", "app", "/app/../etc", "/filesystem", "/filesystem/a", "/.apps_data", "/tmp/x", "/logs", "/tests")
+    } == {None}
 
 
 async def test_what_was_left_in_the_working_folder_is_judged(tmp_path: Path) -> None:
@@ -95,6 +102,24 @@ async def test_more_files_than_are_judged_are_the_agents_failure(
         assert await reward(env, call("bash", command=f"{SOLVE}; for i in $(seq 30); do : > f$i; done")) == 0.0
         assert env.verdict is not None
         assert [c.id for c in env.verdict.criteria] == ["final-state"]
+
+
+async def test_no_folder_of_the_host_is_emptied(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    archive = tmp_path / "work.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(precious / "file", arcname=f"{precious}/left")
+    with pytest.warns(UnisolatedWarning):
+        provider = HostProvider()
+    async with provider.create(SandboxSpec(workdir=str(precious))) as sandbox:
+        await sandbox.exec(["touch", "old", ".old", "..old"])
+        await replace(sandbox, str(precious), archive, Deadline.after(60))
+        assert (await sandbox.exec(["ls", "-A"])).stdout == b"left\n"
+        with pytest.raises(EnvkitError, match="can't be emptied"):
+            await replace(sandbox, "/not-there", archive, Deadline.after(60))
+    assert (precious / "file").read_text() == "kept"
 
 
 @pytest.mark.slow
