@@ -26,7 +26,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,11 @@ from envkit.trial.gc import RAY_TEMP
 from envkit.trial.host import starting_at_once
 from envkit.trial.preload import preloads
 from envkit.trial.ray_host import TrialHost
+from envkit.trial.result import TrialSpec
 from envkit.trial.shipment import Shipment
 from envkit.trial.trial import AttemptRequest
 
-__all__ = ["RayExecutor", "RayOptions"]
+__all__ = ["RayExecutor", "RayOptions", "environment_of"]
 
 #: Hosts that Ray is asked for and has not placed yet: enough to make an autoscaler see the need.
 MAX_PENDING = 8
@@ -102,6 +103,19 @@ class _Host:
         return self.places - len(self.running) if self.ready and not self.retired else 0
 
 
+def environment_of(specs: Iterable[TrialSpec], also: Iterable[str] = ()) -> dict[str, str]:
+    """The variables of this process that trials need elsewhere, as far as they are set: those that options name (every
+    option whose name ends in `_env` holds one name, several, or None), those in `also`, and envkit's own."""
+    names = set(also)
+    for spec in specs:
+        for options in (spec.policy.options, spec.harness.options, spec.sandbox.options):
+            for key, value in options.items():
+                if key.endswith("_env") and value is not None:
+                    names.update([value] if isinstance(value, str) else value)
+    names.update(name for name in os.environ if name.startswith("ENVKIT_") and name != "ENVKIT_HOME")
+    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+
 class RayExecutor:
     """See the module. Takes the options of `RayOptions`."""
 
@@ -143,7 +157,7 @@ class RayExecutor:
         self._setup = (
             preloads(plan.specs),
             list(sys.path),
-            self._environment(),
+            environment_of(plan.specs, self._options.environment),
             sorted({spec.sandbox.name for spec in plan.specs}),
         )
         self._placeless_since_s = time.monotonic()
@@ -211,16 +225,6 @@ class RayExecutor:
         raise UserError(
             f"--executor ray: per_trial={options.per_trial:g} is refused by Ray, which takes whole amounts above 1"
         )
-
-    def _environment(self) -> dict[str, str]:
-        names = set(self._options.environment)
-        for spec in self._plan.specs:
-            for options in (spec.policy.options, spec.harness.options, spec.sandbox.options):
-                for key, value in options.items():
-                    if key.endswith("_env"):
-                        names.update([value] if isinstance(value, str) else value)
-        names.update(name for name in os.environ if name.startswith("ENVKIT_") and name != "ENVKIT_HOME")
-        return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
     def kill(self) -> None:
         self._ended = True
