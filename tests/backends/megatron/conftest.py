@@ -14,6 +14,9 @@ import pytest
 
 from envkit.failure import EnvkitError
 
+#: What several of these tests share lies beside them: `megatron_steps`, `megatron_run` and `on_ranks`.
+sys.path.append(str(Path(__file__).parent))
+
 collect_ignore_glob = [] if find_spec("megatron") and find_spec("transformers") else ["*"]
 
 #: The models: dense with a head of its own, dense and tied, experts in all layers but one, experts whose weights stay.

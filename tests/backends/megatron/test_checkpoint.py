@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import math
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from megatron_steps import batches
 from transformers import AutoModelForCausalLM
 
 from envkit.backends.megatron.weights import Folder
@@ -21,18 +21,6 @@ from envkit.failure import EnvkitError
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
 TEMPERATURE = 0.8
-
-
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-steps = by_path("test_train")
 
 
 def soon(seconds: float = 200.0) -> Deadline:
@@ -53,7 +41,7 @@ MOVES = [
 async def test_another_layout_goes_on_with_the_same_loss(
     trainer_of: Any, tmp_path: Path, kind: str, first: dict[str, int], then: dict[str, int], distributed: bool
 ) -> None:
-    one, two, three = steps.batches(1, 2)
+    one, two, three = batches(1, 2)
     settings = {"world": 2, "distributed_optimizer": distributed, "hf_checkpoints": distributed}
     trainer = trainer_of(kind, layout=first, **settings)
     try:
@@ -89,7 +77,7 @@ async def test_another_layout_goes_on_with_the_same_loss(
 
 
 async def test_before_the_first_step_too(trainer_of: Any, tmp_path: Path) -> None:
-    (one, *_) = steps.batches(1, 2)
+    (one, *_) = batches(1, 2)
     trainer = trainer_of("untied", hf_checkpoints=False)
     try:
         await trainer.save(tmp_path / "zero", soon())
@@ -117,6 +105,6 @@ async def test_before_the_first_step_too(trainer_of: Any, tmp_path: Path) -> Non
         with pytest.raises(EnvkitError, match="no whole checkpoint"):
             await trainer.load(tmp_path / "zero", soon())
         assert trainer.version == 1  # refused before anything was changed
-        await trainer.train_step(steps.batches(1, 2)[1], temperature=TEMPERATURE, deadline=soon())
+        await trainer.train_step(batches(1, 2)[1], temperature=TEMPERATURE, deadline=soon())
     finally:
         await trainer.close()

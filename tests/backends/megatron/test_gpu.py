@@ -5,7 +5,6 @@ Not yet run on hardware.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from megatron_steps import batches
 from transformers import AutoModelForCausalLM
 
 from envkit.backends.algorithms import AlgorithmConfig
@@ -22,18 +22,6 @@ from envkit.backends.torch.config import OptimizerConfig
 from envkit.deadline import Deadline
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
-
-
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-steps = by_path("test_train")
 
 
 def soon() -> Deadline:
@@ -49,7 +37,7 @@ async def losses(folder: Path, data: int = 1, **settings: Any) -> list[dict[str,
     made = trainer(folder, **settings)
     try:
         await made.start(soon())
-        return [await made.train_step(batch, temperature=0.8, deadline=soon()) for batch in steps.batches(data, 2)]
+        return [await made.train_step(batch, temperature=0.8, deadline=soon()) for batch in batches(data, 2)]
     finally:
         await made.close()
 
@@ -99,7 +87,7 @@ async def test_two_gpus_do_what_one_does(
 async def test_options_train_and_go_on_from_a_checkpoint(
     folders: dict[str, Path], tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    one, two, _ = steps.batches(1, 2)
+    one, two, _ = batches(1, 2)
     made = trainer(folders["untied"], **settings)
     try:
         await made.start(soon())

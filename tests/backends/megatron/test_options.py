@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from megatron_steps import batches
 
 from envkit.backends.megatron.config import MegatronLoraConfig, Recompute
 
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
 
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-steps = by_path("test_train")
 LORA = MegatronLoraConfig(rank=4, alpha=8.0)
 
 
@@ -36,7 +26,7 @@ def whole(answers: list[Any]) -> dict[str, torch.Tensor]:
 def adapted(ranks: Any, folders: dict[str, Path]) -> dict[str, Any]:
     return {
         kind: ranks(
-            1, {}, "train", folder=folders[kind], batches=steps.batches(1, 2), distributed=True, settings={"lora": LORA}
+            1, {}, "train", folder=folders[kind], batches=batches(1, 2), distributed=True, settings={"lora": LORA}
         )
         for kind in ("untied", "experts")
     }
@@ -57,7 +47,7 @@ def test_adapters_train_alike_in_every_layout(
     ((theirs, weights),) = adapted[kind]
     answers = ranks(
         2, layout, "train",
-        folder=folders[kind], batches=steps.batches(1, 2), distributed=distributed, settings={"lora": LORA},
+        folder=folders[kind], batches=batches(1, 2), distributed=distributed, settings={"lora": LORA},
     )  # fmt: skip
     for said, _ in answers:
         for ours, want in zip(said, theirs, strict=True):
@@ -99,11 +89,11 @@ def test_computing_again_changes_nothing(
     lora: Any,
 ) -> None:
     if lora is None:
-        ((theirs, _),) = ranks(1, {}, "train", folder=folders["untied"], batches=steps.batches(1, 2), distributed=False)
+        ((theirs, _),) = ranks(1, {}, "train", folder=folders["untied"], batches=batches(1, 2), distributed=False)
     else:
         ((theirs, _),) = adapted["untied"]
     answers = ranks(
-        2, layout, "train", folder=folders["untied"], batches=steps.batches(1, 2), distributed=True,
+        2, layout, "train", folder=folders["untied"], batches=batches(1, 2), distributed=True,
         settings={"lora": lora, "recompute": recompute},
     )  # fmt: skip
     for ours, want in zip(answers[0][0], theirs, strict=True):
@@ -114,7 +104,7 @@ def test_computing_again_changes_nothing(
 def test_narrow_weights_train_near_wide_ones(ranks: Any, folders: dict[str, Path]) -> None:
     wide, narrow = (
         ranks(
-            2, {"tensor": 2}, "train", folder=folders["untied"], batches=steps.batches(1, 2), distributed=True,
+            2, {"tensor": 2}, "train", folder=folders["untied"], batches=batches(1, 2), distributed=True,
             settings={"dtype": dtype},
         )
         for dtype in ("float32", "bfloat16")

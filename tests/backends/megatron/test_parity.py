@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
+import on_ranks
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -21,18 +21,6 @@ pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
 VOCAB, TEMPERATURE = 97, 0.8
 MODELS = ("untied", "tied", "experts", "raw_experts")
-
-
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-on_ranks = by_path("on_ranks")
 
 
 def batch(lengths: tuple[int, ...] = (61, 40, 3, 24)) -> tuple[list[list[int]], torch.Tensor, torch.Tensor]:

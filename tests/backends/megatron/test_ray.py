@@ -4,7 +4,6 @@ one line, goes back to its last checkpoint, and reaches its end with every group
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import megatron_run
 import pytest
 
 from envkit.backends.algorithms import AlgorithmConfig
@@ -30,18 +30,6 @@ pytestmark = [pytest.mark.megatron, pytest.mark.timeout(900)]
 
 #: Nodes that are killed are noticed within seconds instead of half a minute.
 QUICK = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 6}
-
-
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-loops = by_path("test_loop")
 
 
 @pytest.fixture
@@ -85,8 +73,8 @@ async def test_a_node_that_is_lost_costs_time_and_nothing_else(
     trainer = MegatronTrainer(own, AlgorithmConfig(), logs=tmp_path / "ranks")
     # As on nodes that don't see the run's folder: what ranks print has to come through Ray.
     (tmp_path / "ranks" / ".logs").write_text("another folder of that name")
-    engines, events, done = loops.Engines(), list[Event](), set[str]()
-    trials, ledger = loops.Trials(engines), Ledger(loops.PLAN)
+    engines, events, done = megatron_run.Engines(), list[Event](), set[str]()
+    trials, ledger = megatron_run.Trials(engines), Ledger(megatron_run.PLAN)
 
     def lose(event: Event) -> None:
         """A node goes after step 3, when there is a checkpoint; another comes."""
@@ -100,19 +88,19 @@ async def test_a_node_that_is_lost_costs_time_and_nothing_else(
             cluster.add_node(**cluster.room)
 
     loop = Loop(
-        loops.PLAN,
+        megatron_run.PLAN,
         folder=tmp_path,
         trials=trials,
         engines=engines,
         trainer=trainer,
         tasks=Shuffled(["task-0", "task-1", "task-2"], seed=0),
         screen=partial(screen, config=AlgorithmConfig(), min_valid_rows=2),
-        prepare=partial(loops.make_batch, ranks=trainer.ranks),
+        prepare=partial(megatron_run.make_batch, ranks=trainer.ranks),
         observers=[ledger, events.append, lose, trials],
     )
     end = await loop.run()
     assert end.failure is None
-    assert end.step == loops.PLAN.steps
+    assert end.step == megatron_run.PLAN.steps
     assert trainer.restarts == 1
     (fault,) = [event for event in events if isinstance(event, Fault)]
     assert fault.where == "train"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from megatron_steps import batches, dealt
 from transformers import AutoModelForCausalLM
 
 from envkit.backend import BackgroundSaves, RestartableTrainer, Trainer
@@ -22,18 +22,6 @@ from envkit.failure import DeadlineExceeded, EnvkitError, UserError
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
 VOCAB, TEMPERATURE = 97, 0.8
-
-
-def by_path(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"megatron_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-steps = by_path("test_train")
 
 
 def soon(seconds: float = 200.0) -> Deadline:
@@ -49,9 +37,7 @@ async def trainer(trainer_of: Any) -> AsyncIterator[Any]:
 
 
 async def test_it_trains_scores_and_gives_its_weights(trainer: Any, ranks: Any, folders: dict[str, Path]) -> None:
-    ((theirs, expected),) = ranks(
-        1, {}, "train", folder=folders["untied"], batches=steps.batches(1, 2), distributed=False
-    )
+    ((theirs, expected),) = ranks(1, {}, "train", folder=folders["untied"], batches=batches(1, 2), distributed=False)
     await trainer.start(soon())
     assert isinstance(trainer, Trainer)
     assert isinstance(trainer, RestartableTrainer)
@@ -73,7 +59,7 @@ async def test_it_trains_scores_and_gives_its_weights(trainer: Any, ranks: Any, 
         want = torch.log_softmax(logits, -1).gather(1, row_ids[1:, None])[:, 0].detach().numpy()
         assert row.shape == want.shape
         assert np.abs(row - want).max(initial=0.0) <= 5e-6
-    for batch, said in zip(steps.batches(1, 2), theirs, strict=True):
+    for batch, said in zip(batches(1, 2), theirs, strict=True):
         ours = await trainer.train_step(batch, temperature=TEMPERATURE, deadline=soon())
         assert trainer.version == batch.step
         assert ours["tokens"] == said["tokens"]
@@ -86,26 +72,26 @@ async def test_it_trains_scores_and_gives_its_weights(trainer: Any, ranks: Any, 
 
 
 async def test_rows_are_dealt_to_replicas(trainer_of: Any, ranks: Any, folders: dict[str, Path]) -> None:
-    ((theirs, _),) = ranks(1, {}, "train", folder=folders["tied"], batches=steps.batches(1, 2)[:1], distributed=False)
+    ((theirs, _),) = ranks(1, {}, "train", folder=folders["tied"], batches=batches(1, 2)[:1], distributed=False)
     trainer = trainer_of("tied", world=2)
     try:
         assert trainer.ranks == 2
         await trainer.start(soon())
-        ours = await trainer.train_step(steps.dealt(1, 2, 2), temperature=TEMPERATURE, deadline=soon())
+        ours = await trainer.train_step(dealt(1, 2, 2), temperature=TEMPERATURE, deadline=soon())
         assert math.isclose(ours["loss"], theirs[0]["loss"], rel_tol=1e-5)
         assert ours["tokens"] == theirs[0]["tokens"]
         sequences = [np.arange(n, dtype=np.int32) for n in (3, 9, 20)]
         scored = await trainer.logprobs(sequences, temperature=1.0, deadline=soon())
         assert [len(row) for row in scored] == [2, 8, 19]
         # refused alike on all ranks: they go on
-        broken = steps.dealt(2, 2, 2)
+        broken = dealt(2, 2, 2)
         broken.ranks[1][0].rows[0].advantages[:] = np.inf
         with pytest.raises(EnvkitError, match="must be finite"):
             await trainer.train_step(broken, temperature=TEMPERATURE, deadline=soon())
         assert trainer.version == 1
         with pytest.raises(EnvkitError, match="for 2 data-parallel ranks, found one for 1"):
-            await trainer.train_step(steps.dealt(2, 1, 2), temperature=TEMPERATURE, deadline=soon())
-        await trainer.train_step(steps.dealt(2, 2, 2), temperature=TEMPERATURE, deadline=soon())
+            await trainer.train_step(dealt(2, 1, 2), temperature=TEMPERATURE, deadline=soon())
+        await trainer.train_step(dealt(2, 2, 2), temperature=TEMPERATURE, deadline=soon())
         assert trainer.restarts == 0
     finally:
         await trainer.close()
@@ -115,7 +101,7 @@ async def test_a_killed_rank_is_one_failure_and_the_last_checkpoint_brings_the_t
     trainer_of: Any, pool: Any, tmp_path: Path
 ) -> None:
     trainer = trainer_of("untied", world=2, layout={"pipeline": 2}, restarts=2)
-    one, two, three = steps.batches(1, 2)
+    one, two, three = batches(1, 2)
     try:
         await trainer.start(soon())
         await trainer.train_step(one, temperature=TEMPERATURE, deadline=soon())
@@ -155,9 +141,9 @@ async def test_a_killed_rank_is_one_failure_and_the_last_checkpoint_brings_the_t
 async def test_a_step_that_takes_too_long_ends_by_its_deadline(trainer: Any) -> None:
     await trainer.start(soon())
     with pytest.raises(DeadlineExceeded, match=r"step 1: ranks 0, 1 of 2 gave no answer in time"):
-        await trainer.train_step(steps.batches(1, 2)[0], temperature=TEMPERATURE, deadline=soon(0.0))
+        await trainer.train_step(batches(1, 2)[0], temperature=TEMPERATURE, deadline=soon(0.0))
     # nothing was lost yet, so new ranks begin where the old ones did
-    await trainer.train_step(steps.batches(1, 2)[0], temperature=TEMPERATURE, deadline=soon())
+    await trainer.train_step(batches(1, 2)[0], temperature=TEMPERATURE, deadline=soon())
     assert trainer.restarts == 1
 
 
