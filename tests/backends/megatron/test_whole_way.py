@@ -1,5 +1,6 @@
 """The whole way with the large backend: the shipped policy, the real harness, sandboxes and verifiers, real vLLM, real
-megatron-core. `make test-megatron` makes both environments. Most of a minute is the start of vLLM."""
+megatron-core; as processes of this machine, and all of them on a Ray cluster. `make test-megatron` makes both
+environments. Most of a minute is the start of vLLM."""
 
 from __future__ import annotations
 
@@ -37,19 +38,24 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
+def train(plan: Path, out: Path, sets: tuple[str, ...]) -> dict[str, Any]:
+    """What `envkit train` says, the quickstart's plan with one line changed."""
     install()
     given = (ROOT / "examples" / "quickstart.toml").read_text()
-    plan, out = tmp_path / "plan.toml", tmp_path / "run"
     plan.write_text(given.replace('backend = "torch"\n', 'backend = "megatron-vllm"\n'))
     changed = [a for a, b in zip(given.splitlines(), plan.read_text().splitlines(), strict=True) if a != b]
     assert changed == ['backend = "torch"']
-
     command = [sys.executable, "-m", "envkit.cli.main", "train", str(plan), "--out", str(out), "--json"]
-    command += [part for value in SETS for part in ("--set", value)]
+    command += [part for value in sets for part in ("--set", value)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    said = json.loads(done.stdout)
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = train(tmp_path / "plan.toml", out, SETS)
     assert (said["step"], said["failure"]) == (STEPS, None)
     assert Path(said["checkpoint"], "policy", "state", "metadata.json").exists()
 
@@ -76,3 +82,21 @@ def test_the_overfit_run_trains_with_megatron_and_vllm(tmp_path: Path) -> None:
     means = [math.fsum(rewards) / len(rewards) for rewards in (first, last)]
     errors = [math.fsum((r - m) ** 2 for r in rs) / len(rs) ** 2 for rs, m in zip((first, last), means, strict=True)]
     assert means[1] > means[0] - 2 * math.sqrt(sum(errors)), (means, errors)  # no worse, within what 16 draws can say
+
+
+def test_ranks_engines_and_trials_on_a_ray_cluster(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    sets = (*SETS, "loop.steps=2", 'ray.address="local"', "ray.patience_s=1200", 'trial.executor="ray"')
+    said = train(tmp_path / "plan.toml", out, sets)
+    assert (said["step"], said["failure"]) == (2, None)
+    told = lines(out / "metrics.jsonl")
+    assert [one["version"] for one in told if one["kind"] == "sync"] == [0, 1, 2]
+    assert not [one for one in told if one["kind"] == "fault"]
+    groups = lines(out / "groups.jsonl")
+    assert [len(group["rewards"]) for group in groups] == [2] * 8
+    assert not [failure for group in groups for failure in group["failures"] if failure]
+    trained = sum(one["metrics"]["train/trained_tokens"] for one in told if one["kind"] == "step")
+    assert trained == sum(sum(group["tokens"]) for group in groups) > 0
+    # What actors print is in the run's folder.
+    assert (out / "ranks" / "rank-0.log").stat().st_size
+    assert (out / "engines" / "vllm-0.log").stat().st_size
