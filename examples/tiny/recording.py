@@ -41,6 +41,8 @@ async def record(tasks: Sequence[str] = tuple(DEMONSTRATIONS)) -> Seen:
                 name, arguments = first_call(OVERFIT_32[task], look)
                 call = ToolCall(id="call_0", name=name, arguments=arguments)
                 second, *_ = await env.step(AssistantMessage(tool_calls=(call,)))
+                if second is None:
+                    raise RuntimeError(f"expected {task} to go on after the clerk's first call, but its episode ended")
                 seen[task, _key(look)] = (first, second)
         finally:
             await env.close()
