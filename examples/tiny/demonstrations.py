@@ -124,6 +124,6 @@ DEMONSTRATIONS: dict[str, Demonstration] = {
     ),
 }
 
-#: The eight above and 24 more, for the longer overfit run (`examples/overfit-32.toml`). Sixteen of these tasks are of the
-#: pack's evaluation split: what a policy that has imitated them does there says nothing.
+#: The eight above and 24 more, for the longer overfit run (`examples/overfit-32.toml`). Sixteen of these tasks are of
+#: the pack's evaluation split: what a policy that has imitated them does there says nothing.
 OVERFIT_32: dict[str, Demonstration] = {**DEMONSTRATIONS, **ANSWERS, **MESSAGES, **FILES}
