@@ -62,7 +62,7 @@ def test_the_longer_run_has_the_quickstarts_tasks_and_the_plan_names_all() -> No
     assert len(OVERFIT_32) == 32
     quickstart = tomllib.loads((ROOT / "examples" / "quickstart.toml").read_text())
     assert quickstart["tasks"]["include"] == [f"office/{task}" for task in DEMONSTRATIONS]
-    # The quickstart's weights are shipped and may be measured on the evaluation split.
+    # The quickstart's weights are shipped, and what is measured on the evaluation split has to mean something.
     assert {WORLDS[TASKS[task].world].split for task in DEMONSTRATIONS} == {"train"}
 
 
