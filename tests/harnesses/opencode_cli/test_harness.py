@@ -19,6 +19,8 @@ from envkit.failure import Boundary, CapabilityError, EnvkitError, FailureKind, 
 from envkit.harnesses.opencode_cli import OpenCodeCliHarness
 from envkit.harnesses.opencode_cli.install import install
 from envkit.messages import AssistantMessage, Observation, ObservationKind, ToolCall, Usage
+from envkit.registry import DirectoryPack
+from envkit.sandbox.local import LocalProvider
 
 pytestmark = [pytest.mark.opencode, pytest.mark.timeout(700)]
 
@@ -93,6 +95,29 @@ async def test_the_real_program_works_on_a_task_step_by_step(started: Any) -> No
     assert end[0] is None
     assert (end[1], env.stop, env.final_answer) == (1.0, "answered", "By 27 February 2026, 10:00, through Udbudsnet.")
     assert [getattr(m, "role", "assistant") for m in env.messages[:4]] == ["system", "user", "assistant", "tool"]
+
+
+async def test_it_begins_in_the_working_folder_that_a_task_names(tmp_path: Path) -> None:
+    files = {
+        "task.toml": 'schema_version = "1.4"\n[task]\nname = "test/app"\n[environment]\nworkdir = "/app"\n',
+        "instruction.md": "Write 42 into answer.txt.\n",
+        "tests/test.sh": '[ "$(cat /app/answer.txt)" = 42 ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n',
+    }
+    for name, text in files.items():
+        (tmp_path / "app" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "app" / name).write_text(text)
+    pack = DirectoryPack(tmp_path, "test")
+    provider = LocalProvider(office=False)
+    env = AsyncEnv(pack.load("app"), pack=pack, harness=OpenCodeCliHarness(), provider=provider, timeout_s=600)
+    async with env:
+        await env.reset(seed=0)
+        agent = Agent(env)
+        (place,) = told(await agent.say(("bash", {"command": "pwd", "description": "d"})))
+        assert place == "/app\n"
+        (wrote,) = told(await agent.say(("write", {"filePath": "/app/answer.txt", "content": "42"})))
+        assert "successfully" in wrote
+        end = await agent.say(text="Done.")
+        assert end[:2] == (None, 1.0)
 
 
 async def test_the_turn_limit_ends_it_after_the_calls_of_the_last_turn(started: Any) -> None:
