@@ -20,7 +20,7 @@ POST_IT = '    invoices.cell(row_of["INV-0297"], 12).value = date(2026, 1, 12)\n
 #: Task, what is replaced in its solution and by what, and which checks that must cost.
 TRAPS: list[tuple[str, str, str, set[str]]] = [
     # Harrow & Pike
-    ("lantern-november-invoice", 'rates["Senior Manager"] = _first', "_ = _first", {"senior-manager", "fees", "total"}),
+    ("lantern-november-invoice", 'rates["Senior Manager"] = first', "_ = first", {"senior-manager", "fees", "total"}),
     ("lantern-november-invoice", 'row["Person"] == "Leo Marchetti"', "False", {"analyst-hours", "fees", "total"}),
     ("lantern-november-invoice", ' or row["Kind"] == "Client entertainment"', "", {"expenses", "total"}),
     ("lantern-november-invoice", "net = min(net, food)", "pass", {"expenses", "total"}),

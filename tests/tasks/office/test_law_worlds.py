@@ -56,7 +56,7 @@ HASTY = [
     ("brasser-offers", 'del offers["Dorn Claims"]', "pass"),
     ("brasser-offers", "amount * counted / (1 + rate) ** (apart / 12)", "amount"),
     ("oostwind-claims-register", 'and "can\'t bind them" not in body', ""),
-    ("kade-exposure-slide", 'claim -= money(_first(r"storage', 'claim -= 0 * money(_first(r"storage'),
+    ("kade-exposure-slide", 'claim -= first_number(r"storage', 'claim -= 0 * first_number(r"storage'),
     ("kade-exposure-slide", "continue", "pass"),
     ("kade-hearing-event", 'ZoneInfo("Europe/Amsterdam")', 'ZoneInfo("Etc/GMT-2")'),
     ("brasser-missing-documents", 'if row["Status"] != "Placeholder"', ""),

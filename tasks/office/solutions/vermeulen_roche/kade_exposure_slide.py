@@ -24,8 +24,8 @@ def main() -> None:
     from pptx import Presentation
     from pptx.util import Inches
 
-    claim = money(first_text(r"claims EUR ([\d,]+)", mail_body(find_mail("Statement of Claim"))))
-    claim -= money(first_text(r"storage of EUR ([\d,]+)", mail_body(find_mail("claim reduced"))))
+    claim = first_number(r"claims EUR ([\d,]+)", mail_body(find_mail("Statement of Claim")))
+    claim -= first_number(r"storage of EUR ([\d,]+)", mail_body(find_mail("claim reduced")))
     damages = delay()
     deck = Presentation(str(PATH))
     layout = next(x for x in deck.slide_layouts if x.name == "Title Only")
