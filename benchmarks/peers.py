@@ -28,6 +28,8 @@ The peers are optional. They go into environments of their own, whose Pythons ar
 in a temporary folder: from the repository's root, its folders `verifiers/` and `tasks/` would be imported in place of
 theirs. The docker class needs a daemon (`DOCKER_HOST`) with the image of `--image`, which `.ci/docker-up` makes;
 inspect-ai wants engine 24.0.6 and compose 2.21 or newer, Harbor compose, verifiers a default bridge.
+Debian 12 has neither; docker.io 26.1 (with the machine's own runc) and docker-compose 2.26 of Debian 13, unpacked by
+`dpkg -x` and started without `--bridge=none`, serve all four.
 """
 
 from __future__ import annotations
