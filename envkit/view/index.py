@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 #: Characters of a record that a search for text looks at.
 _SEARCHED = 4000
-#: Running trials are looked for this often, in seconds.
+#: Running trials are looked for this often at most, in seconds.
 _LOOK_S = 1.0
 #: The longest that the reading of records waits for those who ask, in seconds, between twenty of them.
 _ASIDE_S = 0.5
@@ -60,6 +60,7 @@ class RunIndex:
         self._offset = 0
         self._inode = -1
         self._looked_s = -_LOOK_S
+        self._look_every_s = _LOOK_S
         self._deepener: threading.Thread | None = None
         self._plan: dict[str, Any] | None = None
         self._planned: int | None = None
@@ -71,9 +72,12 @@ class RunIndex:
         """Reads what has come since the last time; returns the version, which grows where anything has changed."""
         with self._lock:
             self._read_lines()
-            if time.monotonic() - self._looked_s >= _LOOK_S:
+            begun_s = time.monotonic()
+            if begun_s - self._looked_s >= self._look_every_s:
                 self._look_for_others()
                 self._looked_s = time.monotonic()
+                # A training run that keeps every rollout has as many folders: looking takes a small share of the time.
+                self._look_every_s = max(_LOOK_S, 20 * (self._looked_s - begun_s))
             return self._version
 
     def rows(self) -> list[Row]:

@@ -150,7 +150,7 @@ export async function trialsView(host, place, { go }) {
     const partly = params.get("q") && searched < found.summary.trials && searched < total;
     const noun = found.kept ? "kept rollout" : "trial";
     fill(count, `${total.toLocaleString("en")} ${noun}${total === 1 ? "" : "s"}`, partly ? " (records are still being read)" : "");
-    say(`${total} trials`);
+    say(`${total} ${noun}s`);
     scroller.classList.toggle("none", !total);
     if (!total) list.inner.replaceChildren(h("p.empty", null, "No trial matches. ", h("button.link", { onclick: () => { search.value = ""; go(`#/runs/${enc(run)}`, { replace: true }); } }, "Show all")));
   }
