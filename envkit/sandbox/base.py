@@ -98,6 +98,11 @@ class SandboxSpec(BaseModel):
                 return None
         return self.workdir
 
+    @property
+    def home(self) -> str:
+        """Where a harness starts: `work`, or `/filesystem`."""
+        return self.work or FILESYSTEM
+
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:

@@ -22,7 +22,6 @@ from envkit.harnesses.opencode.prompt import system_prompt
 from envkit.harnesses.opencode.toolbox import READ_ONLY, Answer, Toolbox
 from envkit.harnesses.opencode.tools import TOOL_NAMES, specs
 from envkit.messages import AssistantMessage, End, Message, Observation, StopReason, ToolCall
-from envkit.sandbox.base import FILESYSTEM
 
 if TYPE_CHECKING:
     from envkit.harness import SessionContext
@@ -40,7 +39,7 @@ class OpenCodeSession:
         self._context = context
         self._options = options
         self._count = LimitCount(context.limits, time.monotonic)
-        self._folder = sandbox.spec.work or FILESYSTEM
+        self._folder = sandbox.spec.home
         self._toolbox = Toolbox(sandbox, options, context.deadline, context.limits.tool_timeout_s)
         nudge = options.nudge
         self._nudge = ContextNudge(nudge.share, nudge.text) if context.training and nudge.enabled else None

@@ -22,7 +22,7 @@ from envkit.harnesses.opencode.arguments import ArgumentError, check
 from envkit.harnesses.opencode.options import OpenCodeOptions
 from envkit.harnesses.opencode.tools import TOOL_NAMES, TOOLS
 from envkit.messages import ToolCall
-from envkit.sandbox.base import FILESYSTEM, ExecResult, InsideError, InsideKilled, InsideModule
+from envkit.sandbox.base import ExecResult, InsideError, InsideKilled, InsideModule
 
 if TYPE_CHECKING:
     from envkit.sandbox.base import Sandbox
@@ -56,7 +56,7 @@ class Toolbox:
 
     def __init__(self, sandbox: Sandbox, options: OpenCodeOptions, deadline: Deadline, tool_timeout_s: float) -> None:
         self._sandbox = sandbox
-        self._home = sandbox.spec.work or FILESYSTEM
+        self._home = sandbox.spec.home
         self._options = options
         self._deadline = deadline
         self._tool_timeout_s = tool_timeout_s

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from envkit.proxy import guarded
-from envkit.sandbox.base import FILESYSTEM
 
 if TYPE_CHECKING:
     from envkit.harnesses.opencode_cli.harness import OpenCodeCliOptions
@@ -34,7 +33,7 @@ class OpenCodeProgram:
         self.events: dict[str, int] = {}
 
     async def start(self, sandbox: Sandbox, url: str, token: str) -> Process:
-        folder = sandbox.spec.work or FILESYSTEM
+        folder = sandbox.spec.home
         # The key is in the program's own environment, which it hands to its shells; it opens this trial's proxy only.
         process = await sandbox.spawn(
             [
