@@ -48,6 +48,7 @@ def load(name: str, path: Path) -> Any:
     return module
 
 
+sys.path.append(str(ROOT))  # for what the examples import of each other; last, so that it shadows no package
 engines = load("engines_for_skyrl", ROOT / "tests" / "envkit" / "test_engine.py")
 shown = load("demonstrations_for_skyrl", ROOT / "examples" / "tiny" / "demonstrations.py")
 
