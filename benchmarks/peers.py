@@ -13,8 +13,9 @@ Two classes, which are not alike within themselves:
 
 - `local`, without containers: envkit's bubblewrap sandbox (namespaces, limits, its own file system; a process a trial;
   the conversation and what changed are kept), and envkit's `host` provider, which isolates nothing; against verifiers'
-  subprocess runtime and inspect-ai's local sandbox, which are a folder and a subprocess each. "(bubblewrap alone)" is
-  no contestant: the commands in a bare bubblewrap, without anything of ours, which is what isolation by itself costs.
+  subprocess runtime and inspect-ai's local sandbox, which are a folder and a subprocess each. "(bubblewrap alone)" and
+  "(that, in a process each)" are no contestants: the commands in a bare bubblewrap, without anything else of ours, from
+  one process and from a forked one for each trial, which is what isolation by itself costs.
 - `docker`, one image and one daemon for all: envkit (no network, no capabilities, read-only root, limits), Harbor
   (compose, no network), inspect-ai (compose, no network, init), verifiers (the CLI; a bridge with a published port,
   since its mode without a network has to build an image from the internet).
@@ -89,6 +90,7 @@ def contestants(classes: Sequence[str]) -> list[Contestant]:
         Contestant("envkit local", "local", "local", "envkit_runner.py", ours),
         Contestant("envkit host (unisolated)", "local", "host", "envkit_runner.py", ours),
         Contestant("(bubblewrap alone)", "local", "local", "bare_runner.py", ours, floor=True),
+        Contestant("(that, in a process each)", "local", "local", "process_runner.py", ours, floor=True),
         Contestant("verifiers subprocess", "local", "local", "verifiers_runner.py", peers),
         Contestant("inspect-ai local", "local", "local", "inspect_runner.py", peers),
         Contestant("envkit docker", "docker", "docker", "envkit_runner.py", ours),
