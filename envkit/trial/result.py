@@ -221,18 +221,14 @@ class AttemptResult(_Outcome):
 
 
 class AttemptSummary(_Record):
-    """What the trial's record keeps of each attempt; the rest is in the attempt's own folder.
-
-    Attributes:
-        usage: None in records that were written before this was kept.
-    """
+    """What the trial's record keeps of each attempt; the rest is in the attempt's own folder."""
 
     attempt: int
     status: Status
     reward: float | None = None
     failure_kind: FailureKind | None = None
     failure_message: str | None = None
-    usage: UsageTotals | None = None
+    usage: UsageTotals = UsageTotals()
     started_at: dt.datetime
     finished_at: dt.datetime
 
@@ -300,8 +296,7 @@ class TrialResult(_Outcome):
     @property
     def spent(self) -> UsageTotals:
         """What all attempts used together: what the trial cost. Attempts that were killed said nothing."""
-        parts = [attempt.usage for attempt in self.attempts if attempt.usage is not None]
-        return UsageTotals.sum(parts) if len(parts) == len(self.attempts) else self.usage
+        return UsageTotals.sum(attempt.usage for attempt in self.attempts)
 
     def line(self) -> dict[str, Any]:
         """The short form that live views read from `results.jsonl`."""

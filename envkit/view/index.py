@@ -365,12 +365,11 @@ def _depth(record: Mapping[str, Any]) -> tuple[Row, str]:
 
 
 def _spent(record: Mapping[str, Any], name: str) -> Any:
-    """Of all attempts of a trial together, where its record says it (`TrialResult.spent`)."""
+    """Of all attempts of a trial together (`TrialResult.spent`); an attempt's own record has only its own."""
     attempts = record.get("attempts")
-    usages = [_get(attempt, "usage") for attempt in attempts] if isinstance(attempts, list) else []
-    if not usages or not all(isinstance(usage, dict) for usage in usages):
+    if not isinstance(attempts, list):
         return _number(_get(record.get("usage"), name))
-    found = [value for usage in usages if (value := _number(_get(usage, name))) is not None]
+    found = [value for attempt in attempts if (value := _number(_get(_get(attempt, "usage"), name))) is not None]
     return sum(found) if found else None
 
 

@@ -28,6 +28,8 @@ def trial(
     spec = TrialSpec(task=task, policy=Plugin(name=policy), sample=sample)
     status = status if reward is None else Status.SCORED
     failure = Failure.of(FailureKind.SANDBOX_DIED, Boundary.SANDBOX, "gone") if reward is None else None
+    usage = UsageTotals(prompt_tokens=100, completion_tokens=10, cost_usd=0.25)
+    only = AttemptSummary(attempt=1, status=status, reward=reward, usage=usage, started_at=NOW, finished_at=NOW)
     return TrialResult(
         trial_id=spec.trial_id,
         spec=spec,
@@ -37,10 +39,10 @@ def trial(
         upper=bounds[1],
         failure=failure,
         turns=4,
-        usage=UsageTotals(prompt_tokens=100, completion_tokens=10, cost_usd=0.25),
+        usage=usage,
         started_at=NOW,
         finished_at=NOW,
-        attempts=(AttemptSummary(attempt=1, status=status, reward=reward, started_at=NOW, finished_at=NOW),),
+        attempts=(only,),
     )
 
 

@@ -83,11 +83,6 @@ def test_what_a_trial_cost_is_of_all_its_attempts() -> None:
     assert summed.cost_usd == shown.cost_usd == 0.3
     assert (shown.prompt_tokens, shown.completion_tokens) == (1000, 90)
 
-    for each in record["attempts"]:
-        del each["usage"]
-    assert TrialResult.model_validate(record).spent == last, "records of before say nothing of earlier attempts"
-    assert _depth(record)[0]["cost"] == 0.05
-
 
 def test_a_failed_retry_does_not_take_away_the_bounds_of_an_unscored_attempt() -> None:
     spec = TrialSpec(task="pack/a", policy=Plugin(name="noop"))
