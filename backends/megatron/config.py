@@ -13,7 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from envkit.backends.megatron.layout import Layout
 from envkit.backends.torch.config import OptimizerConfig
 
-__all__ = ["MegatronLoraConfig", "MegatronTrainerConfig", "RayRanks", "Recompute"]
+__all__ = ["NO_REFERENCE", "MegatronLoraConfig", "MegatronTrainerConfig", "RayRanks", "Recompute"]
+
+#: Said where an algorithm has a KL term and the configuration no reference.
+NO_REFERENCE = "the algorithm compares with a reference policy; name its model folder in `trainer.reference`"
 
 Target = Literal["qkv", "proj", "fc1", "fc2"]
 
@@ -87,6 +90,8 @@ class MegatronTrainerConfig(BaseModel):
         layout: See `Layout`.
         ray: Ranks are Ray actors; without it, processes of this machine.
         optimizer: See `OptimizerConfig`.
+        reference: A Hugging Face model folder, on the same file system, that KL terms compare with; only read where the
+            algorithm has one. It is cut as the policy is, and each rank holds its part beside the policy's.
         distributed_optimizer: Moments and the weights' wide copies are cut over data-parallel ranks.
         optimizer_offload: Share of the optimiser's states that live, and are updated, in the host's memory; GPUs only.
         dtype: What weights and layers are in; `auto` is bfloat16 on a GPU and float32 on a CPU. Gradients are summed
@@ -113,6 +118,7 @@ class MegatronTrainerConfig(BaseModel):
     layout: Layout = Layout()
     ray: RayRanks | None = None
     optimizer: OptimizerConfig = OptimizerConfig()
+    reference: Path | None = None
     distributed_optimizer: bool = True
     optimizer_offload: float = Field(default=0.0, ge=0, le=1)
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"

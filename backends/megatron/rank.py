@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,18 @@ from megatron.core.distributed import (
 )
 from megatron.core.optimizer import OptimizerConfig as MegatronOptimizerConfig
 from megatron.core.optimizer import get_megatron_optimizer
-from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer.module import Float16Module
 from megatron.core.transformer.moe.router import TopKRouter
 from torch import Tensor
 
 from envkit.backend import Batch, MicroBatch, StepMetrics
-from envkit.backends.algorithms import AlgorithmConfig, Packed, step_loss
+from envkit.backends.algorithms import AlgorithmConfig, step_loss
 from envkit.backends.megatron import cpu_compat, weights
-from envkit.backends.megatron.config import MegatronTrainerConfig
-from envkit.backends.megatron.factory import build, packed_sequences
+from envkit.backends.megatron.config import NO_REFERENCE, MegatronTrainerConfig
+from envkit.backends.megatron.factory import build
 from envkit.backends.megatron.layout import Layout
-from envkit.backends.megatron.logprobs import policy_logprobs
-from envkit.backends.megatron.placing import Placed, place, slots
-from envkit.backends.megatron.shape import shape_of
+from envkit.backends.megatron.passes import Passes, Through, no_tokens
+from envkit.backends.megatron.shape import Shape, shape_of
 from envkit.backends.torch.config import OptimizerConfig
 from envkit.backends.torch.optimizer import learning_rate
 from envkit.failure import Boundary, EnvkitError, FailureKind, UserError
@@ -76,7 +73,7 @@ class TrainerRank:
         settings: Further ones of `MegatronTrainerConfig`.
 
     Raises:
-        UserError: The folder or the layout does not fit; the algorithm needs a reference policy, which is not built.
+        UserError: A folder or the layout does not fit; a reference policy is needed and not named.
     """
 
     def __init__(
@@ -87,16 +84,12 @@ class TrainerRank:
         optimizer: OptimizerConfig,
         **settings: Any,
     ) -> None:
-        if algorithm.needs_reference:
-            raise UserError("the Megatron trainer holds no reference policy; train without a KL term, or with torch")
         own = MegatronTrainerConfig(
             model=model, world=torch.distributed.get_world_size(), layout=layout, optimizer=optimizer, **settings
         )
         self.layout, self.algorithm, self.optimizer = layout, algorithm, optimizer
         self.version = 0
         self.shape = shape_of(model)
-        self._chunk = own.logprob_chunk
-        self._at: tuple[int, Tensor] = (0, torch.empty(0))  # the micro-batch that goes through: number, its slots
         dtype = _dtype(own)
         parts = build(self.shape, layout, dtype=dtype, lora_config=own.lora, recompute=own.recompute, seed=own.seed)
         weights.load(parts, self.shape, model)
@@ -114,6 +107,8 @@ class TrainerRank:
                 for n, part in enumerate(parts)
             ]
             self.optimizer_state = get_megatron_optimizer(_optimizer(own, dtype), self.chunks)
+        self._policy = Passes(self.chunks, self.shape, layout, logprob_chunk=own.logprob_chunk)
+        self._reference = _reference(own, self.shape, dtype) if algorithm.needs_reference else None
 
     @classmethod
     def of(cls, config: MegatronTrainerConfig, algorithm: AlgorithmConfig) -> TrainerRank:
@@ -177,14 +172,14 @@ class TrainerRank:
     def logprobs(self, batch: Batch, *, temperature: float) -> list[Tensor] | None:
         """Logprobs [n] of the rows of this data-parallel rank that train, under the weights held, in the order of its
         micro-batches' rows; 0.0 outside the mask. None but on the first rank of the last stage."""
-        with cpu_compat.on_device(), torch.no_grad():
-            micros = self._micros(batch)
-            found = self._run(micros, partial(self._score, temperature=temperature), forward_only=True)
+        micros = self._micros(batch)
+        with cpu_compat.on_device():
+            found = self._policy.scores(micros, temperature)
         if not found or parallel_state.get_tensor_model_parallel_rank() or parallel_state.get_context_parallel_rank():
             return None
         rows = []
-        for micro, said in zip(micros, found, strict=True):
-            rows += list(said["logprobs"].split([len(row) for row in micro.rows]))
+        for micro, logprobs in zip(micros, found, strict=True):
+            rows += list(logprobs.cpu().split([len(row) for row in micro.rows]))
         return rows
 
     def routes(self, batch: Batch) -> list[Routes]:
@@ -196,7 +191,7 @@ class TrainerRank:
         def note(layer: int) -> Any:
             def hook(module: Any, given: Any, answer: Any) -> None:
                 chosen = answer[1].view(-1, answer[1].shape[-1])  # [slots, experts], whether it goes there
-                number, where = self._at
+                number, where = self._policy.at
                 if len(chosen) < len(where):  # this tensor rank's share of the sequence
                     where = where.chunk(len(where) // len(chosen))[parallel_state.get_tensor_model_parallel_rank()]
                 kept = where >= 0
@@ -210,8 +205,8 @@ class TrainerRank:
                 if isinstance(module, TopKRouter):
                     hooks.append(module.register_forward_hook(note(module.layer_number - 1)))
         try:
-            with cpu_compat.on_device(), torch.no_grad():
-                self._run(self._micros(batch), partial(self._score, temperature=1.0), forward_only=True)
+            with cpu_compat.on_device():
+                self._policy.scores(self._micros(batch), 1.0)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -226,70 +221,27 @@ class TrainerRank:
 
     def _gradients(self, micros: list[MicroBatch], temperature: float) -> dict[str, float]:
         """Forward and backward of all micro-batches; the sums of all ranks."""
+        reference = None if self._reference is None else self._reference.scores(micros, temperature)
+
+        def score(through: Through) -> tuple[Tensor, Tensor, dict[str, float]]:
+            logprobs, entropies = through.logprobs(temperature)
+            loss, sums = step_loss(
+                self.algorithm,
+                through.packed,
+                logprobs,
+                ref_logprobs=None if reference is None else reference[through.number],
+                entropies=entropies,
+                version=self.version,
+            )
+            if not loss.requires_grad:  # no token trains: nothing, but through the model like all others
+                loss = loss + through.hidden.sum() * 0.0
+            said = {"loss": float(loss.detach()), **{name: float(value) for name, value in sums.items()}}
+            return loss, no_tokens(through.hidden), said
+
         for chunk in self.chunks:
             chunk.zero_grad_buffer()
         self.optimizer_state.zero_grad()
-        return self._together(self._run(micros, partial(self._loss, temperature=temperature)))
-
-    def _run(self, micros: list[MicroBatch], score: Any, *, forward_only: bool = False) -> list[Any]:
-        """All micro-batches through the model; what `score` said of each, on the last stage."""
-        packs = list(enumerate(Packed.of(micro, cpu_compat.device()) for micro in micros))
-        streams = [iter(packs) for _ in self.chunks]
-        # Stages of an interleaved pipeline can't tell each other lengths over gloo: neighbours on both sides may be
-        # one and the same rank, and messages are mistaken for one another. So all micro-batches get the longest's.
-        longest = max(slots(pack, self.layout) for _, pack in packs) if self.layout.virtual_stages > 1 else None
-        found: list[Any] = get_forward_backward_func()(
-            forward_step_func=partial(self._forward, score=score, total=longest),
-            data_iterator=streams if len(streams) > 1 else streams[0],
-            model=self.chunks if len(self.chunks) > 1 else self.chunks[0],
-            num_microbatches=len(packs),
-            seq_length=longest or 1,  # stages tell each other lengths where they are not equal
-            micro_batch_size=1,
-            forward_only=forward_only,
-        )
-        return found
-
-    def _forward(
-        self, stream: Iterator[tuple[int, Packed]], chunk: Any, *, score: Any, total: int | None
-    ) -> tuple[Tensor, Any]:
-        number, packed = next(stream)
-        placed = place(packed, self.layout, rank=parallel_state.get_context_parallel_rank(), total=total)
-        self._at = (number, placed.where)
-        # hidden states stay as narrow as the head
-        narrow = {"fp32_output": False} if isinstance(chunk.module, Float16Module) else {}
-        hidden = chunk(placed.ids, placed.positions, None, packed_seq_params=packed_sequences(placed.starts), **narrow)
-        model = chunk.module
-        return hidden, partial(score, getattr(model, "module", model), packed, placed)
-
-    def _logprobs(
-        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor]:
-        return policy_logprobs(
-            model,
-            hidden,
-            packed.ids,
-            packed.mask,
-            where=placed.where,
-            vocab=self.shape.vocab,
-            temperature=temperature,
-            chunk=self._chunk,
-        )
-
-    def _score(
-        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, *, temperature: float
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        logprobs, _ = self._logprobs(model, packed, placed, hidden, temperature)
-        return hidden.sum() * 0.0, _no_tokens(hidden), {"logprobs": logprobs.cpu()}
-
-    def _loss(
-        self, model: Any, packed: Packed, placed: Placed, hidden: Tensor, *, temperature: float
-    ) -> tuple[Tensor, Tensor, dict[str, float]]:
-        logprobs, entropies = self._logprobs(model, packed, placed, hidden, temperature)
-        loss, sums = step_loss(self.algorithm, packed, logprobs, entropies=entropies, version=self.version)
-        if not loss.requires_grad:  # no token trains: nothing, but through the model like all others
-            loss = loss + hidden.sum() * 0.0
-        said = {"loss": float(loss.detach()), **{name: float(value) for name, value in sums.items()}}
-        return loss, _no_tokens(hidden), said
+        return self._together(self._policy.run(micros, score))
 
     def _together(self, found: list[dict[str, float]]) -> dict[str, float]:
         """Every data-parallel rank's sums, counted once, on all ranks."""
@@ -301,6 +253,23 @@ class TrainerRank:
             for name, value in micro.items():
                 sums[name] = sums.get(name, 0.0) + value
         return sums
+
+
+def _reference(config: MegatronTrainerConfig, policy: Shape, dtype: torch.dtype) -> Passes:
+    """The policy that a KL term compares with: cut as the trained one is, frozen, in the same type."""
+    folder = config.reference
+    if folder is None:
+        raise UserError(NO_REFERENCE)
+    shape = shape_of(folder)
+    if shape.vocab != policy.vocab:
+        raise UserError(
+            f"trainer.reference must have the policy's vocabulary of {policy.vocab} tokens, {folder} has {shape.vocab}"
+        )
+    parts: list[Any] = [part.requires_grad_(False) for part in build(shape, config.layout, dtype=dtype)]
+    weights.load(parts, shape, folder)
+    if dtype is not torch.float32:
+        parts = [Float16Module(part.config, part) for part in parts]
+    return Passes(parts, shape, config.layout, logprob_chunk=config.logprob_chunk)
 
 
 def _dtype(config: MegatronTrainerConfig) -> torch.dtype:
@@ -335,11 +304,6 @@ def _optimizer(config: MegatronTrainerConfig, dtype: torch.dtype) -> MegatronOpt
         use_distributed_optimizer=config.distributed_optimizer,
         **offload,
     )
-
-
-def _no_tokens(hidden: Tensor) -> Tensor:
-    """What a loss is divided by, for us: nothing."""
-    return torch.zeros((), dtype=torch.int, device=hidden.device)
 
 
 def _summed(chunks: Any, tokens: Any = None, **groups: Any) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from envkit.backend import Batch, MicroBatch, Row, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig
 from envkit.backends.data.packing import Packing, pack
-from envkit.backends.megatron.config import MegatronTrainerConfig
+from envkit.backends.megatron.config import NO_REFERENCE, MegatronTrainerConfig
 from envkit.backends.megatron.contents import read_about, write_about
 from envkit.backends.megatron.group import Group
 from envkit.backends.megatron.launch import Launcher, ProcessLauncher
@@ -53,7 +53,7 @@ class MegatronTrainer:
         logs: A folder for the ranks' output.
 
     Raises:
-        UserError: The algorithm needs a reference policy, which is not built.
+        UserError: The algorithm needs a reference policy, and none is named.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class MegatronTrainer:
         launcher: Launcher | None = None,
         logs: Path | None = None,
     ) -> None:
-        if algorithm.needs_reference:
-            raise UserError("the Megatron trainer holds no reference policy; train without a KL term, or with torch")
+        if algorithm.needs_reference and config.reference is None:
+            raise UserError(NO_REFERENCE)
         self.config, self.algorithm = config, algorithm
         self.version = 0
         self.restarts = 0

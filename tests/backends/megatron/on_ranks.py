@@ -113,12 +113,13 @@ def train(
     distributed: bool,
     grad_clip: float = 1.0,
     settings: dict[str, Any] | None = None,
+    algorithm: dict[str, Any] | None = None,
 ) -> tuple[list[dict[str, float]], Any]:
     """Optimiser steps, one after the other: what each said, and this rank's weights afterwards."""
     rank = TrainerRank(
         folder,
         layout,
-        AlgorithmConfig(),
+        AlgorithmConfig(**(algorithm or {})),
         OptimizerConfig(lr=1e-3, grad_clip=grad_clip, warmup_steps=2),
         distributed_optimizer=distributed,
         logprob_chunk=16,

@@ -105,11 +105,12 @@ def test_narrow_weights_train_near_wide_ones(ranks: Any, folders: dict[str, Path
     wide, narrow = (
         ranks(
             2, {"tensor": 2}, "train", folder=folders["untied"], batches=batches(1, 2), distributed=True,
-            settings={"dtype": dtype},
+            settings={"dtype": dtype, "reference": folders["tied"]}, algorithm={"kl": {"coefficient": 0.1}},
         )
         for dtype in ("float32", "bfloat16")
     )  # fmt: skip
     for ours, want in zip(narrow[0][0], wide[0][0], strict=True):
         assert math.isclose(ours["entropy_sum"], want["entropy_sum"], rel_tol=0.05)
+        assert math.isclose(ours["kl_sum"], want["kl_sum"], rel_tol=0.05)
         assert math.isclose(ours["grad_norm"], want["grad_norm"], rel_tol=0.3)
     assert {tensor.dtype for tensor in whole(narrow).values()} == {torch.bfloat16}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ import torch
 from megatron_steps import STEPS, batches, dealt
 
 from envkit.backends.algorithms import AlgorithmConfig
+from envkit.backends.megatron.config import MegatronTrainerConfig
+from envkit.backends.megatron.trainer import MegatronTrainer
 from envkit.backends.torch.config import OptimizerConfig, TorchTrainerConfig
 from envkit.backends.torch.trainer import TorchTrainer
 from envkit.deadline import Deadline
+from envkit.failure import UserError
 
 pytestmark = [pytest.mark.megatron, pytest.mark.timeout(300)]
 
@@ -83,16 +88,70 @@ async def test_steps_are_those_of_the_torch_trainer(
     config = TorchTrainerConfig(
         model=folders[kind], optimizer=OptimizerConfig(lr=1e-3, grad_clip=1.0, warmup_steps=2), device="cpu", threads=1
     )
-    trainer = TorchTrainer(config, AlgorithmConfig())
+    await compare(TorchTrainer(config, AlgorithmConfig()), one_process[kind][0])
+
+
+async def compare(trainer: TorchTrainer, said: list[dict[str, float]], *more: str) -> None:
     try:
-        for batch, ours in zip(batches(1, 2), one_process[kind][0], strict=True):
+        for batch, ours in zip(batches(1, 2), said, strict=True):
             theirs = await trainer.train_step(batch, temperature=0.8, deadline=Deadline.after(120))
-            for name in ("loss", "grad_norm", "entropy_sum", "gap_sum", "masked_share", "lr", "trained_tokens"):
+            for name in ("loss", "grad_norm", "entropy_sum", "gap_sum", "masked_share", "lr", "trained_tokens", *more):
                 # Adam's first updates go by the sign of a gradient: where one is all but zero, rounding decides
                 near = 1e-5 if batch.step == 1 else 1e-3
                 assert math.isclose(ours[name], theirs[name], rel_tol=near, abs_tol=1e-7), (name, ours, theirs)
     finally:
         await trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "layout"),
+    [
+        (1, {}),
+        (2, {}),
+        (1, {"tensor": 2}),
+        (1, {"pipeline": 2}),
+        (1, {"pipeline": 2, "virtual_stages": 2}),
+        (1, {"context": 2}),
+    ],
+    ids=["alone", "data2", "tensor2", "pipeline2", "virtual2", "context2"],
+)
+async def test_a_reference_policy_is_cut_as_the_policy_is(
+    ranks: Any, folders: dict[str, Path], data: int, layout: dict[str, Any]
+) -> None:
+    """Its KL term is the torch trainer's; the reference has other weights, so that it is far from nothing."""
+    algorithm = {"kl": {"estimator": "k3", "coefficient": 0.5}, "entropy_bonus": 0.01}
+    reference = folders["untied"]
+    config = TorchTrainerConfig(
+        model=folders["tied"],
+        reference=reference,
+        optimizer=OptimizerConfig(lr=1e-3, grad_clip=1.0, warmup_steps=2),
+        device="cpu",
+        threads=1,
+    )
+    count = data * math.prod(size for name, size in layout.items() if name != "virtual_stages")
+    answers = ranks(
+        count, layout, "train", folder=folders["tied"], batches=batches(data, 3), distributed=True,
+        settings={"reference": reference}, algorithm=algorithm,
+    )  # fmt: skip
+    assert answers[0][0][0]["kl_sum"] > 1.0
+    await compare(TorchTrainer(config, AlgorithmConfig(**algorithm)), answers[0][0], "kl_sum")
+
+
+def test_a_reference_must_be_named_and_have_the_same_vocabulary(
+    ranks: Any, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    asked = MegatronTrainerConfig(model=folders["tied"])
+    with pytest.raises(UserError, match=r"trainer\.reference"):
+        MegatronTrainer(asked, AlgorithmConfig(kl={}))
+    other = tmp_path / "other"
+    shutil.copytree(folders["untied"], other)
+    table = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**table, "vocab_size": table["vocab_size"] + 1}))
+    with pytest.raises(AssertionError, match=f"must have the policy's vocabulary of {table['vocab_size']} tokens"):
+        ranks(
+            1, {}, "train", folder=folders["tied"], batches=batches(1, 2), distributed=True,
+            settings={"reference": other}, algorithm={"kl": {}},
+        )  # fmt: skip
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing_on_any_rank(ranks: Any, folders: dict[str, Path]) -> None:
