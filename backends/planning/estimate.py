@@ -153,6 +153,7 @@ def subject_of(
         recompute = Recompute()
     torch_only = not hasattr(trainer, "layout")
     lora = trainer.lora is not None
+    algorithm = plan.algorithm
     training = Training(
         tokens=max(plan.batch.tokens_per_micro_batch, longest),
         width=4 if torch_only or trainer.dtype == "float32" else 2,
@@ -161,10 +162,11 @@ def subject_of(
         recompute=recompute,
         logprob_chunk=trainer.logprob_chunk,
         trained=0.01 if lora else 1.0,
+        reference=algorithm.needs_reference,
     )
-    algorithm = plan.algorithm
     old = getattr(algorithm.loss, "anchor", "rollout") == "old"
     passes = (2.0 if lora else 3.0) + (1.0 if recompute is not None else 0.0) + (1.0 if old else 0.0)
+    passes += 1.0 if algorithm.needs_reference else 0.0
     loop = plan.loop
     kv_mb = getattr(engines, "kv_cache_mb", None)
     return Subject(

@@ -41,6 +41,7 @@ class Training:
         offload: Share of the optimiser's states in the host's memory.
         distributed: Optimiser states are cut over data-parallel ranks.
         trained: Share of the parameters that have gradients and states (adapters: little).
+        reference: A second policy is held beside this one, frozen and as large.
     """
 
     tokens: int
@@ -50,6 +51,7 @@ class Training:
     recompute: Recompute | None = None
     logprob_chunk: int = 2048
     trained: float = 1.0
+    reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _stage(shape: ModelShape, layout: Layout, world: int, training: Training, st
     per = 12 if training.width < 4 else 8  # a float32 copy of narrow weights, and two moments
     states = per * trained * (dense / copies + experts / expert_copies)
     return TrainMemory(
-        weights=int(held * training.width),
+        weights=int(held * training.width) * (2 if training.reference else 1),
         gradients=int(held * trained * 4),
         optimizer=int(states * (1 - training.offload)),
         activations=int(_kept(shape, layout, training, own, stage)),

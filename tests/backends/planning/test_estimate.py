@@ -48,6 +48,15 @@ def test_the_published_numbers_come_out(path: Path, gpus: str, concurrency: int,
     assert found.step_s[0] > found.step_s[1] > found.step_s[2]
 
 
+def test_a_reference_policy_takes_memory_and_time() -> None:
+    plain = reckon(BIG, "14x8xH100")
+    compared = reckon(BIG, "14x8xH100", "algorithm.kl.coefficient=0.01", 'trainer.reference="models/base"')
+    assert plain.train is not None
+    assert compared.train is not None
+    assert compared.train.weights == 2 * plain.train.weights
+    assert compared.subject.passes == plain.subject.passes + 1
+
+
 def test_what_binds_follows_the_plan() -> None:
     assert reckon(BIG, "14x8xH100", "loop.admission.max_running=200").binds.name == "max_running"
     assert reckon(BIG, "14x8xH100", "loop.max_staleness=0").binds.name == "staleness"

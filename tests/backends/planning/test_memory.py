@@ -65,6 +65,8 @@ def test_what_ranks_hold_adds_up_to_the_model() -> None:
     assert whole.weights == pytest.approx(2 * shape.parameters, abs=8)
     assert whole.gradients == pytest.approx(4 * shape.parameters, abs=8)
     assert whole.optimizer == pytest.approx(12 * shape.parameters, abs=16)
+    beside = train_memory(shape, Layout(), 1, Training(tokens=4_096, reference=True))
+    assert (beside.weights, beside.gradients) == (2 * whole.weights, whole.gradients)
     # experts over 8 ranks; the rest is whole on each, its optimiser states are cut over all 8
     moe = sum(shape.layer(n).experts for n in range(shape.layers))
     spread = train_memory(shape, Layout(expert=8), 8, training)
