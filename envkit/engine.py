@@ -28,6 +28,7 @@ import httpx
 
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind
+from envkit.messages import well_formed
 from envkit.tokens.generation import Generation, SamplingParams, read_generation
 from envkit.tokens.prompt import PromptIds
 
@@ -339,9 +340,8 @@ class EngineClient:
                 try:
                     answer = await self._http.get(f"{replica.url}/v1/models", timeout=min(10.0, deadline.remaining_s))
                     _check_status(answer)
-                    card = answer.json()["data"][0]
-                    return EngineInfo(model=str(card["id"]), max_model_len=int(card["max_model_len"]))
-                except (httpx.HTTPError, ValueError, KeyError, TypeError, IndexError) as error:
+                    return _info(answer.json())
+                except (httpx.HTTPError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
                     last = error
                 except _Trouble as trouble:
                     last = trouble
@@ -403,6 +403,16 @@ def _check_status(response: httpx.Response) -> None:
     hint = f" ({_HINTS[code]})" if code in _HINTS else ""
     text = " ".join(response.text.split())[:300]
     raise _Trouble(what, f"HTTP {code}{hint}: {text}", _retry_after(response))
+
+
+def _info(models: Any) -> EngineInfo:
+    """What `GET /v1/models` says. Raises `ValueError` (and what reading raises) where it says no context length."""
+    card = models["data"][0]
+    length = card["max_model_len"]
+    if type(length) is not int or length < 2:
+        # With 0, every turn would end with a full context, and be scored so.
+        raise ValueError(f"max_model_len is {str(length)[:40]!r}, expected a number of tokens")
+    return EngineInfo(model=well_formed(str(card["id"])), max_model_len=length)
 
 
 def _retry_after(response: httpx.Response) -> float | None:

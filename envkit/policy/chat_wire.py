@@ -8,7 +8,6 @@ arguments that are no JSON, a call without a name) stays in the message, for the
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,8 @@ from envkit.policy.chat_options import ChatOptions, Prices
 __all__ = ["NotAnAnswer", "error_text", "is_context_error", "is_quota_error", "parse_answer", "request_body", "to_wire"]
 
 _SHOWN_CHARS = 600
+#: Above what any endpoint counts or charges: beyond it (and NaN) is nonsense, and as good as not told.
+_MOST = 10**12
 
 
 class NotAnAnswer(Exception):
@@ -174,7 +175,7 @@ _FINISH = {"tool_calls": "stop", "function_call": "stop", "max_tokens": "length"
 def _finish(reason: Any, usage: Usage) -> str:
     if not isinstance(reason, str) or not reason:
         return "stop"
-    finish = _FINISH.get(reason.lower(), reason)
+    finish = _FINISH.get(reason.lower(), well_formed(reason)[:_SHOWN_CHARS])
     full = usage.context_limit is not None and (usage.context_tokens or 0) >= usage.context_limit
     return "context" if finish == "length" and full else finish
 
@@ -199,7 +200,7 @@ def _usage(value: Any, options: ChatOptions) -> Usage:
 def _cost(
     stated: Any, prompt: int | None, completion: int | None, cached: int | None, prices: Prices | None
 ) -> float | None:
-    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and math.isfinite(stated) and stated >= 0:
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 <= stated <= _MOST:
         return float(stated)
     if prices is None or prompt is None:
         return None
@@ -209,14 +210,14 @@ def _cost(
 
 
 def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
         return None
     return int(value)
 
 
 def _error_status(error: Any) -> int | None:
     code = error.get("code", error.get("status")) if isinstance(error, dict) else None
-    if isinstance(code, str) and code.isdecimal():
+    if isinstance(code, str) and code.isdecimal() and len(code) == 3:
         code = int(code)
     return code if isinstance(code, int) and 400 <= code <= 599 else None
 

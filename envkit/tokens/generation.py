@@ -1,7 +1,8 @@
 """One generation: how it was asked for, what came back, and the strict reading of an engine's answer.
 
 Used by `envkit.engine` and by whatever else speaks to token endpoints. An answer that contradicts itself (ids and
-logprobs of different length, tokens without a version, more tokens than asked for) is never repaired.
+logprobs of different length, tokens without a version or with two, no token at all, more tokens than asked for) is
+never repaired.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from envkit.messages import well_formed
 from envkit.tokens.trace import FloatArray, IntArray
 
 __all__ = ["Generation", "SamplingParams", "read_generation"]
 
 #: What engines call weights that nobody has named yet.
 _UNLABELLED = {"", "default", "initial", "none"}
+#: Characters of what an engine calls things.
+_NAME_CHARS = 200
+#: No logprob comes near it; a float32 still holds it.
+_LOWEST = 1e30
 
 
 class SamplingParams(BaseModel):
@@ -102,33 +108,67 @@ def read_generation(
             raise ValueError("token_ids are no token ids")
         if len(content) != len(ids):
             raise ValueError(f"{len(ids)} ids but {len(content)} logprobs")
+        if not ids and finish != "abort":
+            # A model samples one token at least, if only the one that ends its turn: this is no silent model.
+            raise ValueError(f"no token at all, with finish_reason {finish!r}")
         if any(c.get("token_id", i) != i for c, i in zip(content, ids, strict=True)):
             raise ValueError("the logprobs belong to other tokens")
-        logprobs = np.array([float(c["logprob"]) for c in content], np.float32)
+        logprobs = np.array([_logprob(c["logprob"]) for c in content], np.float64).astype(np.float32)
         if len(logprobs) and (not np.isfinite(logprobs).all() or float(logprobs.max()) > 1e-3):
             raise ValueError("logprobs are not finite or above 0")
         if params.max_tokens is not None and len(ids) > params.max_tokens:
             raise ValueError(f"{len(ids)} tokens where at most {params.max_tokens} were asked for")
         if usage.get("prompt_tokens", prompt_tokens) != prompt_tokens:
             raise ValueError(f"the engine saw {usage['prompt_tokens']} prompt tokens, {prompt_tokens} were sent")
-        versions = np.full(len(ids), -1 if spans else version, np.int32)
-        for span in spans or ():
-            versions[span["start"] : span["end"]] = _version(span["version"], initial_version)
-        if (versions < 0).any():
-            raise ValueError(f"{int((versions < 0).sum())} of {len(ids)} tokens have no weight version")
+        versions = _versions(spans, len(ids), version, initial_version)
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         return Generation(
             ids=np.array(ids, np.int32),
             logprobs=logprobs,
             versions=versions,
-            finish=finish,
-            request_id=str(payload.get("request_id") or request_id),
+            finish=well_formed(finish)[:_NAME_CHARS],
+            request_id=well_formed(str(payload.get("request_id") or request_id))[:_NAME_CHARS],
             engine=engine,
             prompt_tokens=prompt_tokens,
-            cached_tokens=cached,
+            cached_tokens=cached if type(cached) is int and 0 <= cached <= prompt_tokens else None,
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        raise ValueError(f"{type(error).__name__}: {error}{_said(payload)}") from error
+
+
+def _logprob(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"a logprob is {str(value)[:40]!r}")
+    if not -_LOWEST < value < _LOWEST:  # NaN, too; and a whole number that no float holds
+        raise ValueError("logprobs are not finite or above 0")
+    return float(value)
+
+
+def _versions(spans: Any, count: int, version: int, initial: int) -> IntArray:
+    """The version of each token. An engine that says nothing of versions is taken to have the one that is known."""
+    if spans is None or spans == []:
+        return np.full(count, version, np.int32)
+    if not isinstance(spans, list):
+        raise ValueError(f"weight_versions is {str(spans)[:80]!r}, expected a list of spans")
+    versions = np.full(count, -1, np.int32)
+    for span in spans:
+        start, end = span["start"], span["end"]
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end:
+            raise ValueError(f"a span of weight versions goes from {str(start)[:40]} to {str(end)[:40]}")
+        if (versions[start:end] >= 0).any():
+            raise ValueError(f"token {start} or one behind it has two weight versions")
+        versions[start:end] = _version(span["version"], initial)
+    if (versions < 0).any():
+        raise ValueError(f"{int((versions < 0).sum())} of {count} tokens have no weight version")
+    return versions
+
+
+def _said(payload: Any) -> str:
+    """What an answer that is an error says, for a message."""
+    error = payload.get("error") or payload.get("detail") if isinstance(payload, dict) else None
+    if isinstance(error, dict):
+        error = error.get("message") or error
+    return f"; the engine says: {well_formed(str(error))[:300]}" if error else ""
 
 
 def _version(label: Any, initial: int) -> int:

@@ -214,6 +214,14 @@ async def test_passing_troubles_are_tried_again(trouble: Answer, attempts: int) 
         body(["a"]),
         body([1] * 9),
         body([1], choice={"finish_reason": None}),
+        body([]),
+        body([1], choice={"logprobs": {"content": [{"logprob": -(10**400)}]}}),
+        body([1], choice={"logprobs": {"content": [{"logprob": False}]}}),
+        body([1], choice={"logprobs": {"content": [{"logprob": "-0.5"}]}}),
+        body([1, 2], choice={"weight_versions": [{"version": "v1", "start": 0, "end": -1}]}),
+        body([1, 2], choice={"weight_versions": [{"version": f"v{n}", "start": 0, "end": 2} for n in (1, 2)]}),
+        body([1], choice={"weight_versions": [{"version": "v1", "start": None, "end": None}]}),
+        body([1], choice={"weight_versions": {}}),
         body([1], usage={"prompt_tokens": 2}),
         [],
         "text",
@@ -411,3 +419,27 @@ def test_sampling_that_training_can_not_use_is_told_apart() -> None:
     assert not SamplingParams(top_p=0.9).exact
     assert not SamplingParams(top_k=20).exact
     assert not SamplingParams(temperature=0.0).exact
+
+
+async def test_an_error_with_status_200_is_told_in_the_engines_words() -> None:
+    async with serving(FakeEngine(says(200, {"error": {"message": "the KV cache is gone\ud83d"}}))) as client:
+        with pytest.raises(EngineError, match="the KV cache is gone\ufffd"):
+            await ask(client)
+
+
+async def test_names_and_counts_that_are_nonsense_cost_nothing_else() -> None:
+    odd = body([7], choice={"finish_reason": "st\ud83dop"}, request_id="r\ud83d" * 1000)
+    odd["usage"] = {"prompt_tokens_details": {"cached_tokens": float("nan")}}
+    async with serving(FakeEngine(says(200, odd))) as client:
+        out = await ask(client)
+    assert (out.finish, out.cached_tokens, len(out.request_id)) == ("st\ufffdop", None, 200)
+    out.request_id.encode()  # it stands in files
+
+
+@pytest.mark.parametrize("length", [0, -5, True, 1e308, float("inf"), "many", None])
+async def test_an_engine_without_a_context_is_no_engine(length: Any) -> None:
+    engine = FakeEngine(GOOD)
+    engine.models = {"data": [{"id": "tiny", "max_model_len": length}]}
+    async with serving(engine, backoff_s=(1000.0,)) as client:  # asked once
+        with pytest.raises(EngineError, match="max_model_len"):
+            await client.info(Deadline.after(60))

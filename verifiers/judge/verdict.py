@@ -7,7 +7,6 @@ objects that contradict each other says nothing: one of them may be a quotation 
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -86,7 +85,7 @@ def _ballot(value: dict[str, Any], scale: Scale) -> Ballot | None:
             score = _WORDS.get(given.strip().lower())
         expected = "'pass' or 'fail'"
     else:
-        if isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given) and 0 <= given <= 1:
+        if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given <= 1:
             score = float(given)
         expected = "a number from 0 to 1"
     if score is None:

@@ -321,3 +321,15 @@ def test_reasoning_goes_back_only_on_request() -> None:
     said = AssistantMessage(text="x", reasoning="why")
     assert "reasoning_content" not in to_wire([said])[0]
     assert to_wire([said], reasoning=True)[0]["reasoning_content"] == "why"
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), float("inf"), float("nan"), 1e300, True, "5"])
+def test_counts_that_are_nonsense_are_as_good_as_not_told(number: Any) -> None:
+    usage = {"prompt_tokens": number, "completion_tokens": number, "cost": number, "cached_tokens": number}
+    said = parse({"choices": [{"message": {"content": "x"}, "finish_reason": "st\ud83dop"}], "usage": usage})
+    assert {said.usage.prompt_tokens, said.usage.completion_tokens, said.usage.cached_tokens, said.usage.cost_usd} == {
+        None
+    }
+    said.model_dump_json()
+    with pytest.raises(NotAnAnswer):
+        parse({"error": {"message": "x", "code": "9" * 5000}})
