@@ -37,6 +37,7 @@ from envkit.atif_schema import (
 )
 from envkit.failure import UserError
 from envkit.messages import AssistantMessage, Image, Message, StopReason, ToolCall, ToolSpec, Usage, well_formed
+from envkit.regular_file import read_regular
 
 __all__ = ["Trajectory", "build_trajectory", "read_trajectory", "to_messages", "write_trajectory"]
 
@@ -127,7 +128,7 @@ def read_trajectory(path: Path) -> Trajectory:
         UserError: The file is missing, is not JSON, or is not ATIF; the message names the file and the place.
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"no trajectory at {path}") from None
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Reading files of a folder that somebody else may have written: regular files alone, and no more than was bargained for.
+"""Reading files of a folder that somebody else may have written: regular files alone, and of a bounded size.
 
-A run's folder is read by programs of people who got it from elsewhere, and while it grows. A FIFO in the place of a file
-would block its reader for ever, a device or a file of holes fill the memory. Here both are an `OSError` at once, like
-every other file that can't be read. Used by whatever reads run folders, and by the trace's store.
+A run's folder is read by programs of people who got it from elsewhere, and while it grows. A FIFO in the place of a
+file would block its reader for ever, a device or a file of holes fill the memory. Here both are an `OSError` at once,
+like every other file that can't be read. Used by whatever reads run folders, and by the trace's store.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from envkit.regular_file import read_regular
 from envkit.tokens.export import Export, Sample, check
 from envkit.tokens.trace import TraceError
 
@@ -68,9 +69,11 @@ def read_samples(folder: Path) -> Export:
     """
     path = folder / SAMPLES
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         raise TraceError(f"no samples in {folder}: expected {SAMPLES}") from None
+    except OSError as error:
+        raise TraceError(f"{path} can't be read: {error}") from error
     try:
         about = _about(data)
         arrays = load_arrays(data)
@@ -94,7 +97,7 @@ def read_samples(folder: Path) -> Export:
                 )
             )
         lengths = {len(array) for array in arrays.values()}
-    except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
         raise TraceError(f"{path} is damaged: {error!r}") from error
     if lengths != {at}:
         raise TraceError(f"{path}: its arrays hold {sorted(lengths)} tokens, its samples account for {at}")

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from envkit.regular_file import read_regular
 from envkit.tokens.export import Export
 from envkit.tokens.trace import FloatArray, IntArray, Trace, TraceError
 
@@ -76,14 +77,16 @@ def read_scored(folder: Path, trace: Trace) -> tuple[FloatArray, dict[str, Any]]
     """
     path = folder / SCORED
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise TraceError(f"{path} can't be read: {error}") from error
     try:
         (length,) = struct.unpack_from("<Q", data)
         about = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["json"])
         logprobs = load_arrays(data)["logprobs"]
-    except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
         raise TraceError(f"{path} is damaged: {error!r}") from error
     if len(logprobs) != trace.sampled_tokens:
         raise TraceError(

@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from envkit.messages import AssistantMessage, Message, ToolSpec
+from envkit.regular_file import read_regular
 from envkit.tokens.trace import Edge, IntArray, Node, Sampling, Trace, TraceError
 
 __all__ = ["TRACE_JOURNAL", "TRACE_JSON", "TRACE_TENSORS", "TraceWriter", "open_trace", "read_trace"]
@@ -35,6 +37,8 @@ TRACE_TENSORS = "trace.safetensors"
 _VERSION = 1
 _FRAME = struct.Struct("<4sII")  # magic, length of the document, its CRC-32
 _MAGIC = b"ekT1"
+#: Bytes of a file of a trace that are read; a hundred million tokens have less.
+_MOST_BYTES = 1 << 30
 
 _MESSAGE: TypeAdapter[Message | AssistantMessage] = TypeAdapter(Message | AssistantMessage)
 _TOOLS: TypeAdapter[tuple[ToolSpec, ...]] = TypeAdapter(tuple[ToolSpec, ...])
@@ -148,17 +152,35 @@ def read_trace(folder: Path) -> Trace:
     """Reads a finished trace, or as much of an unfinished one as was stored.
 
     Raises:
-        TraceError: There is none, or it contradicts itself (a damaged file, an unknown version).
+        TraceError: There is none, it contradicts itself (a damaged file, an unknown version), or can't be read.
     """
     final = folder / TRACE_JSON
+    try:
+        if os.path.lexists(final):
+            return _read_final(folder, json.loads(read_regular(final, _MOST_BYTES)))
+        return _read_journal(folder)
+    except OSError as error:
+        raise TraceError(f"the trace in {folder} can't be read: {error}") from error
+    except _DAMAGED as error:
+        raise TraceError(
+            f"the trace in {folder} can't be read, it is damaged: {type(error).__name__}: {error}"
+        ) from error
+
+
+#: What reading bytes raises that are not what they should be.
+_DAMAGED = (
+    ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, struct.error,
+    SafetensorError,
+)  # fmt: skip
+
+
+def _read_journal(folder: Path) -> Trace:
     journal = folder / TRACE_JOURNAL
-    if final.exists():
-        return _read_final(folder, json.loads(final.read_bytes()))
-    if not journal.exists():
+    if not os.path.lexists(journal):
         raise TraceError(f"no trace in {folder}: expected {TRACE_JSON} or {TRACE_JOURNAL}")
     meta: dict[str, Any] | None = None
     nodes: list[Node] = []
-    for document, _ in _frames(journal.read_bytes()):
+    for document, _ in _frames(read_regular(journal, _MOST_BYTES)):
         if meta is None:
             record = _document(document)
             _check_version(record, journal)
@@ -173,8 +195,9 @@ def read_trace(folder: Path) -> Trace:
 
 def _read_final(folder: Path, record: dict[str, Any]) -> Trace:
     _check_version(record, folder / TRACE_JSON)
-    raw = (folder / TRACE_TENSORS).read_bytes()
-    if len(raw) != record["tensors"]["bytes"] or zlib.crc32(raw) != record["tensors"]["crc32"]:
+    size = record["tensors"]["bytes"]
+    raw = read_regular(folder / TRACE_TENSORS, min(int(size), _MOST_BYTES))
+    if len(raw) != size or zlib.crc32(raw) != record["tensors"]["crc32"]:
         raise TraceError(f"{folder / TRACE_TENSORS} does not belong to {TRACE_JSON} beside it, or is damaged")
     arrays = load_arrays(raw)
     nodes: list[Node] = []

@@ -3,12 +3,14 @@
     trials/v3/g0000200/5/attempt-1/              asked for at version 3, the sixth of its group
     trials/evaluation-v3/memo-2/0/attempt-1/     of an evaluation
 
-The last attempt that left a record counts. What has none yet is running, or about to be removed. Used by exports,
-triage and the viewer.
+The last attempt that left a record counts. What has none yet is running, or about to be removed; and what is removed
+while it is looked at is not there. Links are not followed: what they lead to is not this run's. Used by exports, triage
+and the viewer.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from envkit.trial.store import Damage, read_record
 
 __all__ = ["KeptRollout", "is_training_run", "kept_rollouts", "rollout_folders"]
 
-_VERSION, _ATTEMPT = re.compile(r"(evaluation-)?v(\d+)"), re.compile(r"attempt-(\d+)")
+_VERSION, _ATTEMPT = re.compile(r"(evaluation-)?v(\d+)", re.ASCII), re.compile(r"attempt-(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def kept_rollouts(folder: Path, damaged: list[Damage]) -> Iterator[KeptRollout]:
         UserError: A record was written by a newer envkit.
     """
     for rollout in rollout_folders(folder):
-        numbers = [int(m[1]) for path in rollout.glob("attempt-*") if (m := _ATTEMPT.fullmatch(path.name))]
+        numbers = [int(m[1]) for path in _folders(rollout) if (m := _ATTEMPT.fullmatch(path.name))]
         for number in sorted(numbers, reverse=True):
             attempt = rollout / f"attempt-{number}"
             record = read_record(attempt / "result.json", AttemptResult, damaged)
@@ -73,14 +75,23 @@ def kept_rollouts(folder: Path, damaged: list[Damage]) -> Iterator[KeptRollout]:
 def rollout_folders(folder: Path) -> Iterator[Path]:
     """The folders of a run's rollouts, those that have left no record among them, in the order of `kept_rollouts`."""
     for version in sorted(_versions(folder), key=lambda path: _order(path.name)):
-        yield from sorted(version.glob("*/*"), key=lambda path: (path.parent.name, len(path.name), path.name))
+        found = [rollout for group in _folders(version) for rollout in _folders(group)]
+        yield from sorted(found, key=lambda path: (path.parent.name, len(path.name), path.name))
 
 
 def _versions(folder: Path) -> Iterator[Path]:
-    trials = folder / "trials"
-    for path in trials.iterdir() if trials.is_dir() else ():
-        if _VERSION.fullmatch(path.name) and path.is_dir() and not (path / "result.json").exists():
+    for path in _folders(folder / "trials"):
+        if _VERSION.fullmatch(path.name) and not (path / "result.json").exists():
             yield path
+
+
+def _folders(place: Path) -> list[Path]:
+    """The folders in a folder, none where it has gone. A run removes what it does not keep at any moment."""
+    try:
+        with os.scandir(place) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _order(name: str) -> tuple[bool, int]:

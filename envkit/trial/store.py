@@ -37,6 +37,7 @@ from pydantic import BaseModel, ValidationError
 
 from envkit.failure import EnvkitError, FailureKind, UserError
 from envkit.messages import well_formed
+from envkit.regular_file import NotRegular, read_regular
 from envkit.trial.result import SCHEMA_VERSION, AttemptResult, TrialResult, TrialSpec
 from envkit.trial.server import process_age
 
@@ -151,10 +152,10 @@ def read_record(path: Path, model: type[M], damaged: list[Damage], *, trial_id: 
             damaged.append(found)
 
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except FileNotFoundError:
         return None
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+    except (NotRegular, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         damage(error.strerror or str(error))
         return None
     try:

@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from envkit import __version__
 from envkit.failure import EnvkitError
+from envkit.regular_file import NotRegular
 from envkit.trial.store import json_text
 from envkit.view import record
 from envkit.view.conversation import Conversation, Conversations
@@ -227,7 +228,7 @@ class _Viewer:
         detail = record.trial_detail(folder, _whole(request, "attempt", 0) or None)
         attempt, first = record.attempt_folder(folder, detail["attempt"]), dict[str, Any]()
         # What can't be read is asked for again by its part, which says why.
-        with contextlib.suppress(HTTPException, EnvkitError):
+        with contextlib.suppress(HTTPException, EnvkitError, OSError):
             if asked.get("tab") == "conversation" and detail["has"]["conversation"]:
                 found = self._conversation_of(attempt, asked.get("thread"))
                 first = {"conversation": _outline(found), "page": {"start": 0, "items": found.page(0, _FIRST_ITEMS)}}
@@ -358,7 +359,7 @@ class _Viewer:
             return self._tokens.get(attempt)
         except FileNotFoundError as error:
             raise HTTPException(404, str(error)) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
             raise HTTPException(422, f"the trace can't be read: {error!r}") from None
 
 
@@ -373,6 +374,8 @@ def _json(value: Any, status: int = 200) -> Response:
         data = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
         data = json_text(value)
+    except RecursionError:
+        data, status = json.dumps({"error": "what the file holds is nested too deeply to be shown"}), 422
     return Response(data.encode(), status, media_type="application/json")
 
 
@@ -405,4 +408,4 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
-    return _json({"error": f"a file of the run can't be read: {error}"}, 500)
+    return _json({"error": f"a file of the run can't be read: {error}"}, 422 if isinstance(error, NotRegular) else 500)

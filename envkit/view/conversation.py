@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envkit.regular_file import read_regular
+
 __all__ = ["Conversation", "Conversations"]
 
 #: Characters of one text in a page; beyond them it is cut, and the rest is asked for.
@@ -91,7 +93,7 @@ class Conversations:
             ValueError: The file holds no conversation.
         """
         path = attempt / "trajectory.json"
-        status = path.stat()
+        status = path.lstat()
         key = (str(path), status.st_mtime_ns, status.st_size)
         with self._lock:
             found = self._found.get(key)
@@ -111,7 +113,7 @@ class Conversations:
 
 def _parse(path: Path) -> Conversation:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path, _MOST_BYTES, links=False))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(value, dict) or not isinstance(value.get("steps"), list):

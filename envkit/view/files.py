@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envkit.failure import EnvkitError
-from envkit.view.index import load_json
+from envkit.view.index import listed, load_json
 
 __all__ = ["FileReader", "changed_files", "states"]
 
@@ -32,7 +32,7 @@ def states(attempt: Path) -> list[dict[str, Any]]:
     root = attempt / "artifacts"
     out = []
     number = 1
-    while (root / f"step-{number}" / "manifest.json").is_file():
+    while (root / f"step-{number}" / "manifest.json").is_file() and not (root / f"step-{number}").is_symlink():
         told = load_json(root / f"step-{number}" / "step.json") or {}
         out.append({"key": f"step-{number}", "name": str(told.get("name") or f"step {number}")})
         number += 1
@@ -58,12 +58,10 @@ def changed_files(attempt: Path, state: str = "") -> dict[str, Any]:
             "size": entry.get("size"),
             "change": "added" if entry.get("new") else "changed",
         }
-        for entry in manifest.get("changed") or ()
+        for entry in listed(manifest, "changed")
         if isinstance(entry, dict)
     ]
-    files += [
-        {"path": str(p), "type": "file", "size": None, "change": "removed"} for p in manifest.get("deleted") or ()
-    ]
+    files += [{"path": str(p), "type": "file", "size": None, "change": "removed"} for p in listed(manifest, "deleted")]
     for file in files:
         if (key := _key(file["path"])) is not None:
             file["key"] = key
@@ -102,7 +100,7 @@ class FileReader:
 
         Raises:
             FileNotFoundError: It is not among the changed ones.
-            EnvkitError: The worker found no answer.
+            EnvkitError: The worker found no answer, or the archive is no file.
         """
         entry, archive = self._entry(attempt, state, path)
         path = entry["path"]
@@ -147,7 +145,10 @@ class FileReader:
         found = next((f for f in changed_files(attempt, state)["files"] if path in (f["path"], f.get("key"))), None)
         if found is None:
             raise FileNotFoundError(f"{path!r} is not among the files that changed")
-        return found, _state_folder(attempt, state) / "changed.tar.gz"
+        archive = _state_folder(attempt, state) / "changed.tar.gz"
+        if archive.is_symlink() or (archive.exists() and not archive.is_file()):
+            raise EnvkitError(f"{archive} is no regular file")
+        return found, archive
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         async with self._lock:

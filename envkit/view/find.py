@@ -17,7 +17,7 @@ _MOST = 500
 
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run's: it has `trials/` (also an empty one)."""
-    return (folder / "trials").is_dir()
+    return os.path.isdir(folder / "trials")  # no error where we may not look
 
 
 def find_runs(folders: Iterable[Path]) -> dict[str, Path]:

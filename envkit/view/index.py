@@ -18,20 +18,24 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from envkit.regular_file import open_regular, read_regular
 from envkit.trial.kept import is_training_run, rollout_folders
 from envkit.trial.server import process_age
 
-__all__ = ["Row", "RunIndex", "attempt_numbers", "load_json", "load_record"]
+__all__ = ["Row", "RunIndex", "attempt_numbers", "listed", "load_json", "load_record"]
 
 _TEXTS = ("task", "policy", "harness", "status", "failure", "stop", "finished")
 _NUMBERS = ("sample", "reward", "turns", "attempts")
 #: One trial in the list: JSON-shaped.
 Row = dict[str, Any]
 
+#: Bytes of `results.jsonl` that are looked at in one go: a hundred thousand lines; no line is longer.
+_CHUNK = 64 << 20
+#: No figure of ours comes near it; sums of any number of them are figures.
+_MOST = 1e100
 #: Characters of a record that a search for text looks at.
 _SEARCHED = 4000
 #: Running trials are looked for this often at most, in seconds.
@@ -124,18 +128,23 @@ class RunIndex:
     def live(self) -> bool:
         """Whether the job that holds the folder is at work."""
         try:
-            owner = (self.folder / "job.lock").read_text().strip()
+            owner = read_regular(self.folder / "job.lock", 64).decode().strip()
         except (OSError, ValueError):
             return False
-        return owner.isdigit() and process_age(int(owner)) is not None and not self._complete()
+        return owner.isdecimal() and process_age(int(owner)) is not None and not self._complete()
 
     def _complete(self) -> bool:
         return self._planned is not None and len(self._rows) >= self._planned
 
     def _read_lines(self) -> None:
+        while self._read_some_lines():
+            pass
+
+    def _read_some_lines(self) -> bool:
+        """Whether there may be more."""
         path = self.folder / "results.jsonl"
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 status = os.fstat(file.fileno())
                 if status.st_ino != self._inode or status.st_size < self._offset:
                     self._inode, self._offset = status.st_ino, 0
@@ -143,12 +152,15 @@ class RunIndex:
                         self._rows.clear()
                         self._version += 1
                 if status.st_size == self._offset:
-                    return
+                    return False
                 file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
+                data = file.read(_CHUNK)
+        except OSError:  # it is not there, or no file
+            return False
         end = data.rfind(b"\n") + 1  # a line that is being written is left for the next time
+        if not end and len(data) == _CHUNK:
+            self.damaged_lines += 1
+            end = len(data)
         self._offset += end
         for line in _parsed(data[:end]):
             try:
@@ -157,6 +169,7 @@ class RunIndex:
                 self.damaged_lines += 1
         if end:
             self._version += 1
+        return len(data) == _CHUNK
 
     def _take(self, line: Mapping[str, Any]) -> None:
         trial_id = line["trial_id"]
@@ -214,16 +227,27 @@ class RunIndex:
             self._running.pop(name, None)
             self._texts.pop(name, None)
         changed = bool(gone)
-        for name in found.keys() - self._rows.keys():
+        for name in found.keys() - self._rows.keys() | self._tried_again(found):
             version, group, sample = found[name].parts[-3:]
             record = load_record(found[name])
             row = _row_of_record(name, record or {"status": "running", "task": group})
             row |= {"sample": _number(sample), "model": version.replace("-", " at ")}
             changed = changed or record is not None or name not in self._running
             self._running.pop(name, None)
+            self._texts.pop(name, None)
             (self._running if record is None else self._rows)[name] = _sane(row)
         self._rollouts = found
         self._version += changed
+
+    def _tried_again(self, found: Mapping[str, Path]) -> set[str]:
+        """Rollouts that ended without a verdict, and of which another attempt has left a record since."""
+        ended = [(name, row) for name, row in self._rows.items() if row.get("reward") is None and name in found]
+        out = set()
+        for name, row in ended:
+            later = [n for n in attempt_numbers(found[name]) if n > (row.get("attempts") or 0)]
+            if any((found[name] / f"attempt-{n}" / "result.json").exists() for n in later):
+                out.add(name)
+        return out
 
     # -- the records behind -------------------------------------------------------------------------------------------
 
@@ -294,16 +318,17 @@ def _parsed(data: bytes) -> list[Any]:
 def load_json(path: Path) -> dict[str, Any] | None:
     """A file's JSON object; None where it is not there, or is none."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path, links=False))
         if isinstance(value, dict):
             return value
     return None
 
 
 def attempt_numbers(trial: Path) -> list[int]:
-    """The attempts that have a folder, in order."""
+    """The attempts that have a folder, in order; one that is a link is none."""
     try:
-        names = os.listdir(trial)
+        with os.scandir(trial) as entries:
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
     return sorted(int(n[8:]) for n in names if n.startswith("attempt-") and n[8:].isascii() and n[8:].isdigit())
@@ -334,7 +359,7 @@ def _row_of_record(name: str, record: Mapping[str, Any]) -> Row:
         "failure": _get(failure, "kind"),
         "stop": record.get("stop"),
         "turns": record.get("turns"),
-        "attempts": len(record.get("attempts") or ()) or record.get("attempt"),
+        "attempts": len(listed(record, "attempts")) or record.get("attempt"),
         "finished": record.get("finished_at"),
     }
 
@@ -381,6 +406,12 @@ def _seconds(record: Mapping[str, Any]) -> float | None:
         return None
 
 
+def listed(value: Mapping[str, Any], key: str) -> list[Any]:
+    """A list in an object; an empty one for whatever else is there."""
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
 def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
@@ -388,7 +419,7 @@ def _get(value: Any, key: str) -> Any:
 def _number(value: Any) -> Any:
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 12 else None
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and -_MOST < value < _MOST
     return value if plain else None
 
 
@@ -400,6 +431,6 @@ def _sane(row: Row) -> Row:
             row[key] = str(value)[:200]
     for key in _NUMBERS:
         value = row.get(key)
-        if type(value) is not int and value is not None and not (type(value) is float and isfinite(value)):
+        if value is not None and not (type(value) in (int, float) and -_MOST < value < _MOST):
             row[key] = _number(value)
     return row

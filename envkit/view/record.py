@@ -11,19 +11,33 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envkit.view.index import attempt_numbers, load_json, load_record
+from envkit.failure import EnvkitError
+from envkit.view.index import attempt_numbers, listed, load_json, load_record
 
 __all__ = ["attempt_folder", "read_log", "trial_detail"]
 
 #: Characters of one field of a criterion, and of other texts of a record.
 _FIELD, _TEXT = 4_000, 40_000
 _CRITERIA = 2_000
+#: Weights beyond it are nonsense, and in no sum.
+_MOST = 1e100
+#: Of an attempt, that a page reads from.
+_PARTS = ("", "artifacts", "logs", "logs/trace")
 #: Bytes of a log that are shown at a time.
 LOG_PAGE = 200_000
 
 
 def attempt_folder(trial: Path, attempt: int) -> Path:
-    return trial / f"attempt-{attempt}"
+    """Where an attempt lies, which may be nowhere.
+
+    Raises:
+        EnvkitError: A link in it leads out of the run.
+    """
+    folder = trial / f"attempt-{attempt}"
+    for part in _PARTS:
+        if (folder / part).is_symlink():
+            raise EnvkitError(f"{folder / part} is a link; expected a folder, since what it leads to is not the run's")
+    return folder
 
 
 def trial_detail(trial: Path, attempt: int | None = None) -> dict[str, Any]:
@@ -60,7 +74,7 @@ def trial_detail(trial: Path, attempt: int | None = None) -> dict[str, Any]:
         "verdict": _verdict(verdict),
         "steps": [
             {"name": _text(step, "name"), "stop": step.get("stop"), "verdict": _verdict(step.get("verdict"))}
-            for step in shown.get("steps") or ()
+            for step in listed(shown, "steps")
             if isinstance(step, dict)
         ],
         "regrades": _regrades(folder),
@@ -92,14 +106,14 @@ def read_log(folder: Path, name: str, offset: int) -> dict[str, Any]:
 def _decided_by(record: Mapping[str, Any], numbers: list[int]) -> int:
     same = [
         a["attempt"]
-        for a in record.get("attempts") or ()
+        for a in listed(record, "attempts")
         if isinstance(a, dict) and a.get("status") == record.get("status") and a.get("attempt") in numbers
     ]
     return int(same[-1]) if same else numbers[-1] if numbers else 1
 
 
 def _attempt(trial: Path, number: int, record: Mapping[str, Any]) -> dict[str, Any]:
-    for summary in record.get("attempts") or ():
+    for summary in listed(record, "attempts"):
         if isinstance(summary, dict) and summary.get("attempt") == number:
             return {"number": number, **_cut({k: v for k, v in summary.items() if k != "attempt"})}
     own = load_json(attempt_folder(trial, number) / "result.json") or {}
@@ -116,8 +130,8 @@ def _attempt(trial: Path, number: int, record: Mapping[str, Any]) -> dict[str, A
 def _verdict(verdict: Any) -> dict[str, Any] | None:
     if not isinstance(verdict, dict):
         return None
-    criteria = [c for c in verdict.get("criteria") or () if isinstance(c, dict)]
-    weights = sum(c["weight"] for c in criteria if isinstance(c.get("weight"), int | float))
+    criteria = [c for c in listed(verdict, "criteria") if isinstance(c, dict)]
+    weights = sum(w for c in criteria if isinstance(w := c.get("weight"), int | float) and 0 <= w < _MOST)
     return {
         "reward": verdict.get("reward"),
         "lower": verdict.get("lower"),

@@ -80,13 +80,13 @@ def find_tokenizer(source: str) -> Path | None:
 
 def load_vocabulary(source: str) -> Vocabulary | None:
     """The vocabulary that a trace names; None where it is not on this machine or can't be read."""
-    path = find_tokenizer(source)
-    if path is None:
-        return None
     try:
+        path = find_tokenizer(source)
+        if path is None:
+            return None
         status = path.stat()
         return _load(path, status.st_mtime_ns, status.st_size)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RuntimeError, OverflowError, AttributeError):
         return None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from envkit.atif import read_trajectory, to_messages
 from envkit.failure import UserError
 from envkit.messages import AssistantMessage, Message, ToolCall
+from envkit.regular_file import read_regular
 from envkit.trial.result import TrialResult
 from envkit.verifier import Criterion, Outcome
 
@@ -307,11 +308,11 @@ def _texts(value: Any) -> Iterator[str]:
 def _changed(path: Path, notes: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The new files and the changed ones of a manifest."""
     try:
-        entries = json.loads(path.read_bytes())["changed"]
+        entries = json.loads(read_regular(path))["changed"]
         files = [("/" + e["path"], e.get("new")) for e in entries if e["type"] == "file"]
     except FileNotFoundError:
         return (), ()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         notes.append(f"{path} can't be read: {error}")
         return (), ()
     return tuple(p for p, new in files if new), tuple(p for p, new in files if not new)
@@ -321,13 +322,13 @@ def _judged(logs: Path) -> Iterator[str]:
     """Ids of the criteria that a model was asked about, from the judge's own records."""
     for path in sorted(logs.rglob("judge.jsonl")) if logs.is_dir() else ():
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(path).decode().splitlines()
         except (OSError, UnicodeDecodeError):
             continue
         for line in lines:
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict) and isinstance(record.get("id"), str):
                 yield record["id"]

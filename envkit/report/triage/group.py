@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from envkit.failure import UserError
 from envkit.report.stored import StoredRun
 from envkit.report.triage import faults, model, tools, work
 from envkit.report.triage.case import Case, Evidence, Sign, read_case, shorten
@@ -269,8 +270,10 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
         task: Only tasks whose id it takes.
 
     Raises:
-        UserError: The folder holds no run, or a record was written by a newer envkit.
+        UserError: The folder holds no run, a record was written by a newer envkit, or `below` is no number.
     """
+    if not math.isfinite(below):
+        raise UserError(f"expected a reward below which trials are looked into, found {below}")
     grouping = _Grouping(below, examples)
     if is_training_run(folder):
         damaged: list[Damage] = []

@@ -7,18 +7,24 @@ It is read line by line; what is torn, or missing, says nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from envkit.regular_file import open_regular, read_regular
 from envkit.trial.kept import KeptRollout
 from envkit.trial.result import Plugin, TrialResult, TrialSpec
 from envkit.trial.rollouts import Keep
 
 __all__ = ["Training", "TrainingLog", "as_result", "read_training"]
+
+#: Bytes of a line of the log that are read: none of ours comes near it.
+_LINE_BYTES = 4 << 20
+#: No reward comes near it; sums of any number of them are figures.
+_MOST = 1e100
 
 
 class Training(BaseModel):
@@ -72,7 +78,7 @@ def read_training(folder: Path, kept: int) -> TrainingLog:
     for task, rewards in _rewards(folder):
         for reward in rewards:
             ended += 1
-            if isinstance(reward, int | float):
+            if isinstance(reward, int | float) and not isinstance(reward, bool) and -_MOST < reward < _MOST:
                 rewarded, total = rewarded + 1, total + reward
                 best[task] = max(reward, best.get(task, reward))
             else:
@@ -97,26 +103,27 @@ def _rewards(folder: Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of lines; what is longer than a line of ours is none."""
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError:
         return
     with file:
-        yield from _parsed(file)
-
-
-def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for raw in lines:
-        try:
-            line = json.loads(raw)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict):
-            yield line
+        whole = True
+        while raw := file.readline(_LINE_BYTES):
+            begun, whole = whole, raw.endswith(b"\n")
+            if not begun or len(raw) == _LINE_BYTES:
+                continue
+            try:
+                line = json.loads(raw)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(line, dict):
+                yield line
 
 
 def _keep(folder: Path) -> Keep | None:
     try:
-        return Keep.model_validate(json.loads((folder / "plan.json").read_bytes())["trial"]["keep"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Keep.model_validate(json.loads(read_regular(folder / "plan.json"))["trial"]["keep"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

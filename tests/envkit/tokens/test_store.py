@@ -165,6 +165,19 @@ def test_damage_in_the_final_files_is_found(tmp_path: Path) -> None:
         read_trace(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{torn", "[]", "null", "[" * 100_000, '{"version": 1, "tensors": {"bytes": NaN}}']
+)
+def test_whatever_stands_in_a_traces_place_is_told_as_its_damage(tmp_path: Path, text: str) -> None:
+    (tmp_path / TRACE_JSON).write_text(text)
+    with pytest.raises(TraceError, match="damaged"):
+        read_trace(tmp_path)
+    (tmp_path / TRACE_JSON).unlink()
+    os.mkfifo(tmp_path / TRACE_JSON)
+    with pytest.raises(TraceError, match="no regular file"):
+        read_trace(tmp_path)
+
+
 def test_no_trace_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no trace in"):
         read_trace(tmp_path)

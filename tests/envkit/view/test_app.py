@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import time
@@ -185,6 +186,41 @@ def test_damaged_files_cost_their_view_alone(tmp_path: Path) -> None:
     assert client.get("api/runs/run/trials/a/conversation").status_code == 422
 
 
+def test_what_is_no_file_of_the_runs_is_an_error_at_once(rich: Rich, tmp_path: Path) -> None:
+    run, base = tmp_path / "run", "api/runs/run/trials/v3~g1~0"
+    attempt = run / "trials" / "v3" / "g1" / "0" / "attempt-1"
+    shutil.copytree(rich[0] / "trials" / rich[1][0] / "attempt-1", attempt)
+    (run / "plan.toml").write_text("")
+    client = TestClient(create_app({"run": run}, TOKEN), base_url=f"http://127.0.0.1/{TOKEN}/")
+    shown = {
+        "conversation": "trajectory.json",
+        "tokens": "logs/trace/trace.json",
+        "files": "artifacts/manifest.json",
+        "file?path=filesystem/memo.docx": "artifacts/changed.tar.gz",
+    }
+    secret = tmp_path / "secret"
+    secret.write_text('{"steps": [{"source": "user", "message": "secret"}], "changed": [{"path": "secret"}]}')
+    for part, name in shown.items():
+        whole = (attempt / name).read_bytes()
+        (attempt / name).unlink()
+        for spoil in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(secret)):
+            spoil(attempt / name)
+            answer = client.get(f"{base}/{part}")
+            assert answer.status_code in (404, 422), (part, answer.text)
+            assert "error" in answer.json()
+            assert '"secret"' not in answer.text
+            assert client.get(f"{base}/open", params={"tab": part}).status_code == 200
+            (attempt / name).unlink()
+        (attempt / name).write_bytes(whole)
+    (attempt / "artifacts" / "manifest.json").write_text('{"changed": true, "deleted": 7}')
+    assert get(client, f"{base}/files")["count"] == 0
+    shutil.rmtree(attempt / "logs")
+    (attempt / "logs").symlink_to("/etc")
+    assert client.get(f"{base}/log", params={"name": "passwd"}).status_code == 422
+    shutil.rmtree(run)
+    assert client.get(f"{base}/conversation").status_code == 404
+
+
 def test_rollouts_that_a_training_run_kept_are_read_like_trials(rich: Rich, tmp_path: Path) -> None:
     run = tmp_path / "training"
     kept = [run / "trials" / place for place in ("v3/g0000007/5", "evaluation-v9/office-memo/0")]
@@ -201,11 +237,11 @@ def test_rollouts_that_a_training_run_kept_are_read_like_trials(rich: Rich, tmp_
         assert found["kept"] is True
         rows = {row["id"]: row for row in found["rows"]}
         first, second = "v3~g0000007~5", "evaluation-v9~office-memo~0"
-        assert rows.keys() == {first, second, "v4~g0000008~0", "v4~away~0"}
+        assert rows.keys() == {first, second, "v4~g0000008~0"}, "what a link leads to is not the run's"
         assert [rows[i]["status"] for i in (first, "v4~g0000008~0")] == ["scored", "running"]
         assert (rows[first]["sample"], rows[first]["model"]) == (5, "v3")
         assert rows[second]["model"] == "evaluation at v9"
-        assert found["facets"]["model"] == {"v3": 1, "evaluation at v9": 1, "v4": 2}
+        assert found["facets"]["model"] == {"v3": 1, "evaluation at v9": 1, "v4": 1}
 
         opened = get(client, f"api/runs/training/trials/{first}/open", tab="conversation")
         assert (opened["id"], opened["sample"], opened["model"]) == (first, 5, "v3")
