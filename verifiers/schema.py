@@ -178,7 +178,7 @@ def parse_checks(text: str, source: str = "verifier.toml") -> Checks:
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{source} is not valid TOML: {error}") from error
     try:
         return Checks.model_validate(data)

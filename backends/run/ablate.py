@@ -102,8 +102,10 @@ def arms_of(texts: Sequence[str], *, base: bool = True) -> list[Arm]:
         if not sets or not all("=" in part for part in sets):
             raise UserError(f"--arm: expected 'k=v', 'k=v k2=v2' or 'name: k=v', found {text!r}")
         assert match is not None
-        shown = "_".join(part.rpartition(".")[2] for part in sets)
-        arms.append(Arm(match[1] or re.sub(r"[^A-Za-z0-9.=-]+", "-", shown).strip("-.")[:60], sets))
+        # Of a key, the last word; of a value, all: `loss.clip=0.2` is `clip=0.2`.
+        split = [part.partition("=") for part in sets]
+        shown = "_".join(f"{key.rpartition('.')[2]}={value}" for key, _, value in split)
+        arms.append(Arm(match[1] or re.sub(r"[^A-Za-z0-9.=-]+", "-", shown).strip("-.")[:60] or "arm", sets))
     names = [arm.name for arm in arms]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -50,6 +50,9 @@ __all__ = [
     "tasks_of",
 ]
 
+#: Of a plan's file.
+_MOST_BYTES = 4 << 20
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -323,10 +326,14 @@ def read_table(path: Path, sets: Iterable[str] = ()) -> dict[str, Any]:
         UserError: The file can't be read as TOML, or an override has another form.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise UserError(f"the plan {path} has more than {_MOST_BYTES >> 20} MiB; expected a plan, which is a page")
+        table = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise UserError(f"the plan {path} can't be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits, a tower
         raise UserError(f"{path} is not valid TOML: {error}") from error
     return assigned(sets, table)
 
@@ -360,7 +367,7 @@ def _value(text: str) -> Any:
     """A value as TOML reads it; what TOML refuses is a string."""
     try:
         read = tomllib.loads(f"v = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return read["v"] if len(read) == 1 else text
 

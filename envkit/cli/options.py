@@ -54,7 +54,7 @@ def value(text: str) -> Any:
     """A value as TOML reads it; anything that TOML refuses is a string."""
     try:
         read = tomllib.loads(f"v = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return read["v"] if len(read) == 1 else text
 

@@ -9,10 +9,11 @@ damaged record or an unsound trace held is named and never exported.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -105,21 +106,26 @@ def export_run(folder: Path, format: str, out: Path, options: ExportOptions | No
     options = options or ExportOptions()
     if format not in FORMATS:
         raise UserError(f"no format {format!r}{did_you_mean(format, list(FORMATS))}; formats: {', '.join(FORMATS)}")
+    if options.min_reward is not None and not math.isfinite(options.min_reward):
+        # No reward is below NaN: the worst of them would be trained on.
+        raise UserError(f"the least reward must be a number, found {options.min_reward}")
     if out.exists():
         raise UserError(f"{out} is there already; give another place with --out, or remove it")
     stored = StoredTrials(folder)
     report = ExportReport(out, format)
     tasks: set[str] = set()
     rewards: dict[str, dict[str, float]] = defaultdict(dict)
+    known: dict[str, float | None] = {}
     for trial in stored:
         report.trials += 1
         tasks.add(trial.task)
+        known[trial.id] = trial.reward
         if trial.reward is not None:
             rewards[trial.group][trial.id] = trial.reward
     if format != "atif":
         terms: Terms = check_licences(tasks, permitted=options.may_train)
         report.held_out = terms.held_out
-    chosen = _chosen(stored, options, report)
+    chosen = _chosen(stored, known, options, report)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         if format == "atif":
@@ -149,9 +155,15 @@ def _advantages(rewards: dict[str, dict[str, float]]) -> dict[str, float]:
     return out
 
 
-def _chosen(stored: StoredTrials, options: ExportOptions, report: ExportReport) -> Iterator[StoredTrial]:
+def _chosen(
+    stored: StoredTrials, known: Mapping[str, float | None], options: ExportOptions, report: ExportReport
+) -> Iterator[StoredTrial]:
+    missing = object()
     for trial in stored:
-        if trial.reward is None and not (options.failed and options.min_reward is None):
+        if known.get(trial.id, missing) != trial.reward:
+            # The run goes on: neither its licence was looked at nor is it in its group's mean.
+            report.excluded["ended_meanwhile"] += 1
+        elif trial.reward is None and not (options.failed and options.min_reward is None):
             report.excluded[trial.status.value] += 1
         elif options.min_reward is not None and trial.reward is not None and trial.reward < options.min_reward:
             report.excluded["below_min_reward"] += 1

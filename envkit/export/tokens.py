@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from envkit.export.trials import StoredTrial
-from envkit.tokens.export import Sample, export
+from envkit.tokens.export import Export, Sample, export
 from envkit.tokens.store import read_trace
 
 __all__ = ["SHAPES", "TokenRow", "TokenRows", "tinker_row", "trl_row", "trl_sft_row"]
@@ -61,11 +61,14 @@ class TokenRows:
             TraceError: A trace contradicts itself, or an invariant of its export does not hold.
         """
         made: list[tuple[Sample, float | None]] = []
+        outs: list[Export] = []
         for folder in trial.traces():
             trace = read_trace(folder)
             out = export(trace, max_tokens=self.max_tokens)
             heat = trace.meta.get("temperature")
             made += [(sample, float(heat) if heat is not None else None) for sample in out.samples]
+            outs.append(out)
+        for out in outs:  # all are sound: a trial that is left out is in no book
             self.sampled += out.sampled
             self.delivered += out.delivered
             for reason, count in out.dropped.items():

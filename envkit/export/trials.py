@@ -89,7 +89,7 @@ class StoredTrials:
 
 def _of_job(result: TrialResult, folder: Path) -> StoredTrial:
     spec = result.spec
-    attempt = result.attempts[-1].attempt
+    attempt = result.attempts[-1].attempt if result.attempts else 1
     for summary in reversed(result.attempts):
         if summary.status is result.status:
             attempt = summary.attempt
@@ -117,7 +117,7 @@ def _of_rollout(kept: KeptRollout) -> StoredTrial:
         id=kept.id,
         task=record.task,
         group=f"{kept.version}/{kept.group}",
-        sample=int(kept.sample) if kept.sample.isdigit() else 0,
+        sample=int(kept.sample) if kept.sample.isdecimal() else 0,
         status=record.status,
         reward=record.reward,
         failure=str(record.failure.kind) if record.failure else None,

@@ -12,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import lzma
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +37,10 @@ _MAX_TEXT = 4 << 20
 _OFFICE = frozenset({".docx", ".docm", ".xlsx", ".xlsm", ".pptx", ".pptm", ".odt", ".ods", ".odp"})
 #: The parts of an office file that hold the author's words; styles and themes are the program's.
 _CONTENT = re.compile(r"(document|content|sharedStrings|sheet\d+|slide\d+|notesSlide\d+|comments\d*)\.xml$")
+#: What a zip raises that is none, or damaged.
+_BROKEN = (
+    OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError
+)  # fmt: skip
 #: Changes with what is read of a file, so that words of an older reading are not taken for today's.
 _READING = "1"
 
@@ -176,8 +182,9 @@ def _between_tags(path: Path) -> Iterator[str]:
                     with archive.open(info) as stream:
                         data = stream.read(left)
                     left -= len(data)
-                    yield re.sub(r"<[^>]*>", " ", data.decode("utf-8", "replace"))
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+                    # Between two "<" there is no tag: so the work grows with the text and not with its square.
+                    yield re.sub(r"<[^<>]*>", " ", data.decode("utf-8", "replace"))
+    except _BROKEN:
         return  # a broken file, or one with a password, has no words to compare
 
 

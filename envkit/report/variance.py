@@ -119,8 +119,11 @@ def selected(
         top: Only so many, those with the greatest standard deviation.
 
     Raises:
-        UserError: Variance is asked for and no task has two trials with a verdict.
+        UserError: Variance is asked for and no task has two trials with a verdict; or no mean lies within the bounds.
     """
+    low, high = -math.inf if min_mean is None else min_mean, math.inf if max_mean is None else max_mean
+    if not low <= high:  # NaN, too
+        raise UserError(f"expected a least and a greatest mean reward, found {low:g} and {high:g}")
     if min_std is not None and all(spread.trials < 2 for spread in spreads):
         raise UserError("no task has two trials with a verdict; run `envkit eval` with -n 4 or more samples per task")
     passed = [

@@ -38,11 +38,14 @@ def split_by_world(worlds: Mapping[str, str], share: float, seed: int = 0) -> di
     random.Random(f"split/{seed}").shuffle(order)
     # the sums that sets of worlds can reach, each with the first set that reaches it
     reachable: dict[int, tuple[str, ...]] = {0: ()}
+    wanted = share * len(worlds)
+    nearest = min((max(1, int(wanted)), int(wanted) + 1), key=lambda total: (abs(total - wanted), total))
     for world in order:
+        if nearest in reachable:
+            break  # no other set comes nearer, and later worlds change no set: thousands of worlds take no time
         for total, chosen in sorted(reachable.items(), reverse=True):
             if len(chosen) + 1 < len(order):
                 reachable.setdefault(total + len(members[world]), (*chosen, world))
-    wanted = share * len(worlds)
     best = min((total for total in reachable if total > 0), key=lambda total: (abs(total - wanted), total))
     held = set(reachable[best])
     return {

@@ -103,7 +103,7 @@ def load_judge_config(path: Path) -> JudgeConfig:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _refused(f"the judge's configuration {path} can't be read: {error}") from error
     for name in ("api_key_file", "cache_dir"):
         if isinstance(data.get(name), str):

@@ -23,6 +23,7 @@ from envkit.failure import UserError
         ("two: a.b=1 c.d=[1,2]", Arm("two", ("a.b=1", "c.d=[1,2]"))),
         ("x: a='b c'", Arm("x", ("a=b c",))),
         ("a.b=1 c.d=true", Arm("b=1_d=true", ("a.b=1", "c.d=true"))),
+        ("loss.clip=0.25", Arm("clip=0.25", ("loss.clip=0.25",))),
     ],
 )
 def test_arms_are_read_as_they_are_written(text: str, arm: Arm) -> None:

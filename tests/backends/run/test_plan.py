@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from envkit.backends.run.derive import derive
 from envkit.backends.run.folder import claim, plan_toml
 from envkit.backends.run.order import Bucketed, order_of
-from envkit.backends.run.plan import Plan, listed_turns, make_plan, read_plan, read_table, tasks_of
+from envkit.backends.run.plan import Plan, assigned, listed_turns, make_plan, read_plan, read_table, tasks_of
 from envkit.backends.run.reference import document, reference
 from envkit.backends.torch import plan_model
 from envkit.failure import UserError
@@ -109,6 +109,14 @@ def test_a_plan_that_is_not_there_or_not_toml_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not valid TOML"):
         read_table(tmp_path / "bad.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    for odd in (f"a = {'1' * 5000}", f"a = {'[' * 5000}"):
+        (tmp_path / "odd.toml").write_text(odd)
+        with pytest.raises(UserError, match="not valid TOML"):
+            read_table(tmp_path / "odd.toml")
+    (tmp_path / "large.toml").write_text("# a comment\n" * 400_000)
+    with pytest.raises(UserError, match="more than 4 MiB"):
+        read_table(tmp_path / "large.toml")
+    assert assigned([f"a={'1' * 5000}", f"b={'[' * 5000}"]) == {"a": "1" * 5000, "b": "[" * 5000}
     with pytest.raises(UserError, match="not valid TOML"):
         read_table(tmp_path / "bytes.toml")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from envkit.atif import build_trajectory, read_trajectory, write_trajectory
 from envkit.cli.main import main
 from envkit.export import ExportOptions, export_run
+from envkit.export import run as module
 from envkit.failure import Boundary, Failure, FailureKind, UserError
 from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec
 from envkit.tokens import Edge, Trace, TraceWriter, export, read_trace
@@ -255,6 +257,46 @@ def test_what_is_damaged_is_named_and_left_out(tmp_path: Path, task: Path, capsy
         export_run(run, "parket", tmp_path / "x")
     assert main(["export", str(run), "--format", "openai", "--min-reward", "2"]) == 1
     assert "2 below_min_reward" in capsys.readouterr().out
+
+
+def test_a_damaged_trace_costs_its_own_trial_and_no_book(tmp_path: Path, task: Path) -> None:
+    run = tmp_path / "run"
+    fine, *others = (put(run, task, n, 1.0) for n in range(5))
+    for id, text in zip(
+        others, ("{torn", "[]", '{"version": 1}', '{"version": 1, "tensors": {"bytes": 1e999}}'), strict=True
+    ):
+        (run / "trials" / id / "attempt-1" / "logs" / "trace" / "trace.json").write_text(text)
+    whole = run / "trials" / others[0] / "attempt-1" / "logs" / "trace-0"  # of a step before: sound, and not exported
+    shutil.copytree(run / "trials" / fine / "attempt-1" / "logs" / "trace", whole)
+    report = export_run(run, "trl", tmp_path / "rows.jsonl")
+    assert {row["metadata"]["trial"] for row in lines(tmp_path / "rows.jsonl")} == {fine}
+    assert dict(report.excluded) == {"unsound": 4}
+    trace = export(read_trace(run / "trials" / fine / "attempt-1" / "logs" / "trace"))
+    assert (report.sampled, report.delivered) == (trace.sampled, trace.delivered)
+
+
+def test_what_ends_while_a_run_is_exported_is_not_in_it(
+    tmp_path: Path, task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    first = put(run, task, 0, 1.0)
+    looked = module.check_licences
+
+    def ends(*args: Any, **more: Any) -> Any:
+        put(run, task, 1, 0.0)
+        return looked(*args, **more)
+
+    monkeypatch.setattr(module, "check_licences", ends)
+    report = export_run(run, "trl", tmp_path / "rows.jsonl")
+    assert {row["metadata"]["trial"] for row in lines(tmp_path / "rows.jsonl")} == {first}
+    assert dict(report.excluded) == {"ended_meanwhile": 1}
+
+
+def test_a_least_reward_that_is_no_number_lets_nothing_through(tmp_path: Path, task: Path) -> None:
+    put(tmp_path / "run", task, 0, 0.0)
+    with pytest.raises(UserError, match="least reward"):
+        export_run(tmp_path / "run", "trl", tmp_path / "rows.jsonl", ExportOptions(min_reward=float("nan")))
+    assert not (tmp_path / "rows.jsonl").exists()
 
 
 GROWTH = """

@@ -89,6 +89,9 @@ def test_a_run_that_can_not_tell_is_refused(tmp_path: Path) -> None:
         read_spread(both)
     with pytest.raises(UserError, match="did you mean 'oracle'"):
         read_spread(both, policy="orakle")
+    for low, high in ((0.6, 0.5), (float("nan"), None), (None, float("nan"))):
+        with pytest.raises(UserError, match="a least and a greatest mean reward"):
+            selected(once, min_mean=low, max_mean=high)
     assert read_spread(both, policy="oracle")[0].varies
     assert not read_spread(both, policy="noop")[0].varies
 

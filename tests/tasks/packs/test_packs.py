@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import tomllib
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from envkit.cli.main import main
 from envkit.directory_pack import DirectoryPack
 from envkit.failure import UserError
 from envkit.overlap import fingerprint, overlaps
-from envkit.overlap.words import words_of_files
+from envkit.overlap.words import text_of, words_of_files
 from envkit.task import harbor_problems, load_task_dir
 from envkit.tasks.packs.exchange import export_harbor, import_harbor, import_verifiers
 from envkit.tasks.packs.inspection import Limits, inspect_tasks, secrets_in
@@ -89,6 +90,22 @@ def test_worlds_stay_whole_in_a_split() -> None:
     assert splits == split_by_world(worlds, 0.25, seed=3)
     with pytest.raises(UserError, match="share one world"):
         split_by_world({"a": "w", "b": "w"}, 0.5)
+    with pytest.raises(UserError, match="between 0 and 1"):
+        split_by_world({"a": "v", "b": "w"}, float("nan"))
+    many = split_by_world({f"t{n}": f"w{n}" for n in range(20_000)}, 0.01)  # without a search through all sums
+    assert len(many["eval"]) == 200
+
+
+def test_office_files_whose_inside_is_broken_have_no_words(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", "<w:t>the price of copper rises in autumn</w:t>" * 500)
+    whole = (tmp_path / "a.docx").read_bytes()
+    (tmp_path / "b.docx").write_bytes(whole[:60] + b"\xff" * 40 + whole[100:])
+    with zipfile.ZipFile(tmp_path / "c.docx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", "<" * (4 << 20))  # no tag, and no time
+    assert "price of copper" in text_of(tmp_path / "a.docx")
+    assert not text_of(tmp_path / "b.docx").strip("< ")
+    assert "price" not in text_of(tmp_path / "c.docx")
 
 
 def test_a_split_is_written_and_its_comments_kept(tmp_path: Path) -> None:
