@@ -36,16 +36,25 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--top must be at least 1, found {args.top}")
     if args.variance is not None and not args.variance >= 0:
         raise UserError(f"--variance must be 0 or more, found {args.variance}")
-    spreads = read_spread(args.run, policy=args.policy, harness=args.harness)
+    told: list[str] = []
+    spreads = read_spread(args.run, policy=args.policy, harness=args.harness, notes=told)
     chosen = selected(spreads, min_std=args.variance, min_mean=args.min_mean, max_mean=args.max_mean, top=args.top)
-    still = sum(not spread.varies for spread in spreads)
-    notes = [f"{len(chosen)} of {len(spreads)} tasks of {args.run}; the rewards of {still} do not vary"]
+    once = sum(spread.trials < 2 for spread in spreads)
+    still = sum(not spread.varies for spread in spreads) - once
+    single = f", {once} have one verdict, which says nothing of that" if once else ""
+    notes = [f"{len(chosen)} of {len(spreads)} tasks of {args.run}; the rewards of {still} do not vary{single}"]
     text = task_list(chosen, notes)
     if args.out is not None:
         args.out.write_text(text, encoding="utf-8")
     if args.json:
         options.dump(
-            {"tasks": [spread.model_dump(mode="json") for spread in chosen], "of": len(spreads), "still": still}
+            {
+                "tasks": [spread.model_dump(mode="json") for spread in chosen],
+                "of": len(spreads),
+                "still": still,
+                "once": once,
+                "notes": told,
+            }
         )
     elif args.out is None:
         print(text, end="")
@@ -54,4 +63,6 @@ def run(args: argparse.Namespace) -> int:
     excluded = sum(spread.excluded for spread in spreads)
     if excluded:
         print(f"{excluded} trials have no verdict and count nowhere", file=sys.stderr)
+    for note in told:
+        print(note, file=sys.stderr)
     return 0 if chosen else 1

@@ -40,7 +40,7 @@ class Behaviour(_Record):
     """How the agent worked, over the finished trials of a cell that left a trajectory.
 
     Attributes:
-        turns: Assistant turns per trial.
+        turns: Assistant turns per trial with a verdict.
         tokens_per_turn: Sampled tokens per turn; None where no turn said how many.
         tool_success: The share of tool calls that were not answered by an error.
         code_share: The share of tool calls that ran code of the model's.
@@ -186,6 +186,7 @@ def _read(
     for folder in folders:
         run = StoredRun(folder)
         results = [result for result in run.results() if result.status is not Status.CANCELLED]
+        notes += run.incomplete(len(results))
         facts |= read_facts(folder, (result.spec.task for result in results if result.spec.task not in facts))
         for result in results:
             policy, harness = group_key(result)
@@ -221,9 +222,10 @@ def _behaviour(trials: Sequence[tuple[TrialResult, Path]]) -> Behaviour:
                 counts[name] = counts.get(name, 0.0) + amount
     calls, tokens = counts.get("tool_calls", 0.0), counts.get("sampled_turn_tokens", 0.0)
     ended = [result for result, _ in trials if result.stop is not None]
+    scored = [result for result, _ in trials if result.reward is not None]
     return Behaviour(
         trials=read,
-        turns=_share(sum(result.turns for result, _ in trials), len(trials)),
+        turns=_share(sum(result.turns for result in scored), len(scored)),
         tokens_per_turn=_share(tokens, counts.get("turns", 0.0)) if tokens else None,
         tool_success=_share(calls - counts.get("tool_errors", 0.0), calls),
         code_share=_share(counts.get("code_calls", 0.0), calls),

@@ -68,6 +68,7 @@ class EvalRow(_Record):
         attempts: The most attempts any task has: the greatest k.
         worlds: Clusters among the tasks.
         pass_at, pass_hat: By k. pass@1 and pass^1 are the same.
+        turns: Assistant turns per trial with a verdict: one that broke has made fewer than its policy would.
         prompt_tokens, completion_tokens, cost_usd: Sums over all attempts of all trials, those that failed and were
             made again included, as far as they said so.
         failures: Excluded trials by failure kind.
@@ -143,7 +144,7 @@ def evaluate_group(policy: str, harness: str, trials: Sequence[TrialResult], fac
         mean=_mean(tasks, facts),
         pass_at={k: _passing(tasks, facts, k, hat=False) for k in ks},
         pass_hat={k: _passing(tasks, facts, k, hat=True) for k in ks},
-        turns=_average([float(trial.turns) for trial in counted]),
+        turns=_average([float(trial.turns) for trial in counted if trial.reward is not None]),
         prompt_tokens=_sum(trial.spent.prompt_tokens for trial in trials),
         completion_tokens=_sum(trial.spent.completion_tokens for trial in trials),
         cost_usd=_sum(trial.spent.cost_usd for trial in trials),

@@ -97,6 +97,10 @@ def _head(run: RunFacts, rows: Sequence[EvalRow]) -> str:
     cancelled = sum(row.cancelled for row in rows)
     if cancelled:
         tiles.append(_tile(f"{cancelled:,}", "cancelled"))
+    if run.planned is not None and run.planned > len(run.rows):
+        tiles.append(
+            _tile(f"{run.planned - len(run.rows):,}", "planned without an end: nothing here counts them", "bad")
+        )
     tiles.append(_tile(f"{len(run.tasks):,}", "tasks"))
     costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     if costs:
@@ -330,7 +334,7 @@ def _behaviour(run: RunFacts) -> str:
     rows, bars = [], []
     stops = list(dict.fromkeys(stop for found in run.stops.values() for stop, _ in found.most_common()))
     for key, found in run.by_group.items():
-        worked = [row for row in found if row.status != "cancelled" and row.turns]
+        worked = [row for row in found if row.reward is not None]
         if not worked:
             continue
         turns = [float(row.turns) for row in worked]

@@ -63,3 +63,12 @@ class StoredRun:
             return None
         trials = plan.get("trials") if isinstance(plan, dict) else None
         return len(trials) if isinstance(trials, list) else None
+
+    def incomplete(self, ended: int) -> list[str]:
+        """The line that says so where fewer than the planned trials have ended; every report of a run has it."""
+        if self.planned is None or ended >= self.planned:
+            return []
+        return [
+            f"incomplete: {self.planned - ended:,} of {self.planned:,} trials of {self.folder} have not run or not "
+            "ended, and nothing here counts them; the command that began it goes on with them"
+        ]

@@ -81,7 +81,7 @@ def _row(policy: str, harness: str, trials: list[TrialResult]) -> GroupSummary:
         lower=_mean([_bound(t, 0.0, t.lower) for t in counted]),
         upper=_mean([_bound(t, 1.0, t.upper) for t in counted]),
         perfect=sum(r >= 1.0 for r in rewards) / len(rewards) if rewards else None,
-        turns=_mean([float(t.turns) for t in counted]),
+        turns=_mean([float(t.turns) for t in counted if t.reward is not None]),
         cost_usd=sum(costs) if costs else None,
         failures=dict(Counter(str(t.failure.kind) for t in trials if t.failure is not None).most_common()),
     )

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from envkit.failure import UserError, did_you_mean
 from envkit.report.stored import StoredRun
 from envkit.report.summary import group_key
-from envkit.trial.result import TrialResult
+from envkit.trial.result import Status, TrialResult
 
 __all__ = ["TaskSpread", "read_spread", "selected", "task_list"]
 
@@ -51,16 +51,25 @@ class TaskSpread(BaseModel):
         return self.span > TOLERANCE
 
 
-def read_spread(folder: Path, *, policy: str | None = None, harness: str | None = None) -> list[TaskSpread]:
+def read_spread(
+    folder: Path, *, policy: str | None = None, harness: str | None = None, notes: list[str] | None = None
+) -> list[TaskSpread]:
     """Every task of a run that has a verdict at all, by id.
 
     Args:
         policy, harness: Which trials count, where the run has several; as the results table names them.
+        notes: Takes what is to be told of the run: that it is incomplete, files that could not be read.
 
     Raises:
         UserError: No run, no verdict in it, or several policies or harnesses and none is named.
     """
-    results = list(StoredRun(folder).results())
+    run = StoredRun(folder)
+    results = [result for result in run.results() if result.status is not Status.CANCELLED]
+    if notes is not None:
+        notes += [
+            *run.incomplete(len(results)),
+            *(f"damaged file, treated as not there: {text}" for text in run.damaged),
+        ]
     results = _only(results, 0, policy, "policy")
     results = _only(results, 1, harness, "harness")
     by_task: dict[str, list[TrialResult]] = {}

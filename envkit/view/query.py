@@ -146,7 +146,7 @@ def summary(rows: Iterable[Row]) -> dict[str, Any]:
         tasks.add(row.get("task"))
         if reward is not None:
             rewards.append(reward)
-        if state != "running" and (count := row.get("turns")) is not None:
+        if reward is not None and (count := row.get("turns")) is not None:
             turns.append(count)
         if (price := row.get("cost")) is not None:
             cost, priced = cost + price, True

@@ -287,11 +287,13 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
         log = read_training(folder, kept)
         return _report(grouping, str(folder), below, map(str, damaged), log)
     run = StoredRun(folder)
+    ended = 0
     for result in run.results():
+        ended += result.status is not Status.CANCELLED
         if task is None or task(result.spec.task):
             attempt = _decided_by(result)
             grouping.add(result, lambda: read_case(result, attempt, run.attempt_folder(result.trial_id, attempt)))  # noqa: B023
-    return _report(grouping, str(folder), below, run.damaged)
+    return _report(grouping, str(folder), below, [*run.incomplete(ended), *run.damaged])
 
 
 def _decided_by(result: TrialResult) -> int:
