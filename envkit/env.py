@@ -36,7 +36,7 @@ from envkit.pack import TaskPack
 from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec, SnapshotTooBig
 from envkit.task import Step, Task
 from envkit.verifier import Verdict, VerifyRequest
-from envkit.work import count_entries, image_workdir
+from envkit.work import count_entries, image_workdir, is_folder
 
 __all__ = ["AsyncEnv"]
 
@@ -366,9 +366,14 @@ class AsyncEnv:
                 if self._plain_spec.work is not None:
                     paths = (self._plain_spec.work,)
                     await self.deadline.wait(episode.write_snapshot(self.sandbox, work, paths))
+                    if not is_folder(work):
+                        raise NotADirectoryError(f"{self._plain_spec.work} was replaced by a link or a file")
                     self.work = work
             except SnapshotTooBig as error:
                 return episode.too_big(str(error))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                # Retried, it would be gone again; and whoever expects to fail could so get around its verdict.
+                return episode.too_big(f"a folder that is judged is gone, or is no folder any more: {error}")
         if stop_first:
             await self._stop_sandbox()
         with self._timed("verify"), boundary(Boundary.VERIFIER):

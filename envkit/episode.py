@@ -327,7 +327,7 @@ def pick_verifier(task: Task, step: Step) -> Verifier:
 
 
 def too_big(message: str) -> Verdict:
-    """The agent left more than can be read: its own doing, hence a verdict."""
+    """The agent left more than can be read, or nothing to read: its own doing, hence a verdict."""
     criterion = Criterion(
         id="final-state",
         description="the final state can be read",

@@ -8,6 +8,7 @@ the place of what the image has there. Which folder that is, the task says (`[en
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from envkit.failure import Boundary, EnvkitError, FailureKind
 from envkit.sandbox.base import Sandbox, SandboxProvider, SandboxSpec
 from envkit.task import Task
 
-__all__ = ["count_entries", "image_workdir", "replace"]
+__all__ = ["count_entries", "image_workdir", "is_folder", "replace"]
 
 #: Never a working folder of a task's: what is hidden there would be missed by every program.
 _SYSTEM = frozenset(
@@ -53,6 +54,13 @@ async def count_entries(sandbox: Sandbox, folder: str, deadline: Deadline) -> in
     """Files and folders in a folder; 0 where the image has no `find`."""
     said = (await sandbox.exec(["sh", "-c", "find . | wc -l"], cwd=folder, deadline=deadline)).stdout.strip()
     return int(said) if said.isdigit() else 0
+
+
+def is_folder(work: Path) -> bool:
+    """Whether the first member of a stored working folder is a folder: an agent may have put a link in its place."""
+    with tarfile.open(work, errors="surrogateescape") as archive:
+        first = archive.next()
+        return first is not None and first.isdir()
 
 
 async def replace(sandbox: Sandbox, folder: str, work: Path, deadline: Deadline) -> None:

@@ -3,16 +3,19 @@
 The contract is Harbor's (`/tests`, `/logs/verifier/reward.json`, then `reward.txt`), with the holes closed: the
 sandbox is new, so that nothing an agent planted or started is there; `/logs/verifier` is empty; a script that fails
 after writing a reward has no verdict. Under `harbor_compat` the exit status is ignored and truth values count as
-numbers, as Harbor does. The final state is unpacked inside; the answer and the conversation are in `/logs/agent`.
+numbers, as Harbor does. The final state is unpacked inside, without links to the judge's files and without pipes
+(`sifting`); the answer and the conversation are in `/logs/agent`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
 import math
 import tarfile
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from envkit.failure import Boundary, DeadlineExceeded, EnvkitError, FailureKind
 from envkit.sandbox.base import ExecResult, Sandbox
 from envkit.verifier import Verdict, VerifyRequest
 from envkit.verifiers.bounds import beyond_bounds
+from envkit.verifiers.sifting import sifted
 
 __all__ = [
     "ANSWER_FILE",
@@ -107,12 +111,17 @@ async def run_script(
     spec = episode.verifier_spec(request.task, request.step, request.provider, request.spec)
     own = request.step.verifier.environment
     try:
-        async with request.provider.create(spec) as sandbox:
-            await sandbox.upload(request.final)
+        async with contextlib.AsyncExitStack() as stack:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="envkit-judged-"))
             # Under Harbor a machine of the verifier's own does not have the agent's working folder either.
-            if request.work is not None and request.step.verifier.environment_mode != "separate":
+            separate = request.step.verifier.environment_mode == "separate"
+            state = [request.final] if request.work is None or separate else [request.final, request.work]
+            final, *left = await sifted(state, Path(scratch))
+            sandbox = await stack.enter_async_context(request.provider.create(spec))
+            await sandbox.upload(final)
+            if left:
                 assert request.spec.work is not None
-                await work.replace(sandbox, request.spec.work, request.work, deadline)
+                await work.replace(sandbox, request.spec.work, left[0], deadline)
             # As Harbor does: the task's shared tests first, a step's own over them; an image made of them has them.
             folders = (request.step.shared_tests_dir, request.tests)
             for folder in () if episode.own_tests_image(request.step) is not None else folders:

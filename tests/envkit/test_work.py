@@ -104,6 +104,36 @@ async def test_more_files_than_are_judged_are_the_agents_failure(
         assert [c.id for c in env.verdict.criteria] == ["final-state"]
 
 
+async def test_links_to_what_is_expected_and_pipes_are_no_answers(tmp_path: Path) -> None:
+    compare = (
+        "echo 0 > /logs/verifier/reward.txt\n"
+        "cmp /app/answer.txt /tests/expected.txt && cmp /filesystem/answer.txt /tests/expected.txt || exit 0\n"
+        "echo 1 > /logs/verifier/reward.txt\n"
+    )
+    pack = write(tmp_path, files={"tests/test.sh": compare, "tests/expected.txt": "42\n"})
+    both = "echo 42 > real; ln -s real answer.txt; echo 42 > /filesystem/answer.txt"
+    async with make(pack, LocalProvider(office=False)) as env:
+        assert await reward(env, call("bash", command=both)) == 1.0
+        for cheat in (
+            "ln -sf /tests/expected.txt answer.txt",
+            "ln -sf /tests/expected.txt /filesystem/answer.txt",
+            "ln -s / up; ln -sf up/tests/expected.txt answer.txt",
+            "ln -sf /proc/self/root/tests/expected.txt answer.txt",
+            "rm answer.txt; mkfifo answer.txt",  # a script that opens it would wait for ever
+        ):
+            assert await reward(env, call("bash", command=f"{both}; {cheat}")) == 0.0, cheat
+
+
+@pytest.mark.parametrize("end", ["rm -rf ../app", "mv ../app ../gone && ln -s gone ../app", "rm -r ../app; : > ../app"])
+async def test_a_working_folder_that_is_gone_is_the_agents_failure(tmp_path: Path, end: str) -> None:
+    with pytest.warns(UnisolatedWarning):
+        provider = HostProvider()
+    async with make(write(tmp_path), provider) as env:
+        assert await reward(env, call("bash", command=f"{SOLVE}; {end}")) == 0.0
+        assert env.verdict is not None
+        assert [c.id for c in env.verdict.criteria] == ["final-state"]
+
+
 async def test_no_folder_of_the_host_is_emptied(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
