@@ -4,16 +4,19 @@ Inside, the supervisor reads from a FIFO that a keeper holds open and writes to 
 writer puts bytes into the FIFO, a command at a time, and a reader asks for what is behind its position, waiting inside
 for a while where nothing is. So everything that the sandbox protocol promises (streams, deadlines that kill inside,
 complete snapshots) holds in any environment of Harbor's whose image has a POSIX shell and Python 3.8; what a turn costs
-more is the round trips. Knows Harbor's `exec` and `upload_file` only.
+more is the round trips. What an environment puts around a command's output (banners, warnings) is told from the bytes;
+output that was cut or changed ends the connection, as everything does that keeps a reader or writer from its work.
+Knows Harbor's `exec` and `upload_file` only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import shlex
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,11 @@ _READ, _WRITE = 3 << 20, 48 << 10
 _WAIT_S, _LOOK_S = 20, 0.02
 #: How long a command of ours may take beyond that.
 _SLACK_S = 60
+#: What a read says: the bytes between brackets, and behind them "!" where the supervisor had ended before they were
+#: read. Other programs of the environment may say something before and after it.
+_FRAMED = re.compile(r"envkit<([A-Za-z0-9+/=\s]*)>(!?)")
+#: Whether the supervisor lives: its keeper tells its end, unless it was killed as well. Without /proc it is believed.
+_ALIVE = '[ ! -e gone ] && { [ ! -s pid ] || [ ! -d /proc/1 ] || [ -d "/proc/$(cat pid)" ]; }'
 
 
 async def command(environment: Any, text: str, *, limit_s: int, user: str | None) -> str:
@@ -75,27 +83,21 @@ class HarborStream(BufferedTransport):
         super().__init__(lost)
         self._environment, self._folder, self._user = environment, folder, user
         self._received = received
-        self.tasks = [asyncio.create_task(self._work(loop)) for loop in (self._read, self.forward)]
-
-    async def _work(self, loop: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await loop()
-        except EnvkitError as error:
-            self.end(error)
+        self.tasks = [asyncio.create_task(self.guarded(loop)) for loop in (self._read, self.forward)]
 
     async def _read(self) -> None:
         at = 0
         looks = int(_WAIT_S / _LOOK_S)
         while True:
-            # `gone` is written by the keeper when the supervisor has ended; what it wrote before is read first.
+            # Whether it has ended is looked at before its bytes: what it wrote last is read all the same.
             text = (
-                f"cd {self._folder} && n=0 && while [ $(wc -c <out) -le {at} ] && [ ! -e gone ] && [ $n -lt {looks} ]; "
-                f"do sleep {_LOOK_S}; n=$((n+1)); done; tail -c +{at + 1} out | head -c {_READ} | base64 -w0; "
-                "[ -e gone ] && printf '!' || true"
+                f"cd {self._folder} && [ -f out ] || exit 3; n=0; "
+                f"while [ $(wc -c <out) -le {at} ] && {_ALIVE} && [ $n -lt {looks} ]; "
+                f"do sleep {_LOOK_S}; n=$((n+1)); done; e=; {{ {_ALIVE}; }} || e='!'; printf 'envkit<'; "
+                f"tail -c +{at + 1} out | head -c {_READ} | base64 -w0; printf '>%s' \"$e\""
             )
             said = await command(self._environment, text, limit_s=_WAIT_S + _SLACK_S, user=self._user)
-            body, ended = said.strip().removesuffix("!"), said.strip().endswith("!")
-            data = base64.b64decode(body)
+            data, ended = _framed(said)
             at += len(data)
             if data:
                 self._received(data)
@@ -104,6 +106,7 @@ class HarborStream(BufferedTransport):
                 return
 
     async def put(self, piece: bytes) -> None:
+        """See `BufferedTransport`."""
         target = f"{self._folder}/in"
         if len(piece) <= _WRITE:
             text = base64.b64encode(piece).decode()
@@ -115,6 +118,23 @@ class HarborStream(BufferedTransport):
             await put(self._environment, path, f"{self._folder}/piece")
         text = f"cat {shlex.quote(self._folder)}/piece >{target} && rm -f {self._folder}/piece"
         await command(self._environment, text, limit_s=600, user=self._user)
+
+
+def _framed(said: str) -> tuple[bytes, bool]:
+    """The bytes of a read, and whether the supervisor had ended. Raises `EnvkitError` for what is no answer to it."""
+    found = _FRAMED.search(said)
+    try:
+        if found is not None:
+            return base64.b64decode("".join(found[1].split()), validate=True), bool(found[2])
+        why = "it has no end" if "envkit<" in said else "it is another one"
+    except ValueError as error:
+        why = str(error)
+    raise EnvkitError(
+        f"the environment changed or cut the output of a command of the sandbox's own ({why}); expected base64 between "
+        f"brackets, found {len(said):,} characters: {said[:80]!r}",
+        kind=FailureKind.SANDBOX_ERROR,
+        boundary=Boundary.SANDBOX,
+    )
 
 
 async def put(environment: Any, path: Path, target: str) -> None:

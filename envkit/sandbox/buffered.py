@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 __all__ = ["BufferedTransport"]
 
 
 class BufferedTransport(asyncio.Transport):
-    """Subclasses put their tasks into `tasks`, one of which awaits `forward`.
+    """Subclasses put their tasks into `tasks`, one of which awaits `forward`; `guarded` ends the connection with them.
 
     Args:
         lost: Called once, when the connection ended, with what ended it.
@@ -47,6 +47,14 @@ class BufferedTransport(asyncio.Transport):
                 while self._pending and (self._piece is None or len(piece) < self._piece):
                     piece += self._pending.popleft()
                 await self.put(bytes(piece))
+
+    async def guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """A task's work. Whatever it raises ends the connection: one whose reader or writer is gone would stand for
+        ever, and everybody above would wait for it."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the capture point: what a service gives can be anything
+            self.end(error)
 
     def end(self, error: Exception | None) -> None:
         """The connection has ended by itself: tells so at once, and ends the other tasks."""

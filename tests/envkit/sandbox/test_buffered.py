@@ -77,6 +77,19 @@ async def test_a_writer_that_fails_ends_the_reader_too(told: list[Exception | No
     assert all(task.done() for task in line.tasks)
 
 
+async def test_whatever_a_task_raises_ends_the_connection(told: list[Exception | None]) -> None:
+    line = _Line(told)
+    fault = ValueError("no base64")
+
+    async def read() -> None:
+        raise fault
+
+    line.tasks.append(asyncio.create_task(line.guarded(read)))
+    await _turns()
+    assert told == [fault]
+    assert all(task.done() for task in line.tasks)
+
+
 @pytest.fixture
 def told() -> list[Exception | None]:
     return []
