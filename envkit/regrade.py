@@ -22,6 +22,7 @@ from envkit.atif import read_trajectory, to_messages
 from envkit.deadline import Deadline
 from envkit.failure import Boundary, EnvkitError, Failure, FailureKind, UserError, boundary, capture
 from envkit.messages import AssistantMessage, Message
+from envkit.report.stored import no_training
 from envkit.task import Step, Task
 from envkit.trial import artifacts, secrets
 from envkit.trial.artifacts import StepEnd, earlier_steps
@@ -84,6 +85,7 @@ async def regrade_run(folder: Path, *, concurrency: int = 1) -> list[Regraded]:
     store = RunStore(folder)
     plan = store.read_plan()
     if plan is None:
+        no_training(folder)
         raise UserError(f"{folder} holds no run (no job.json); expected the folder that `envkit run` or `eval` wrote")
     found = list(_finished(store, plan))
     room = asyncio.Semaphore(concurrency)
@@ -115,8 +117,12 @@ async def _regrade(store: RunStore, result: TrialResult) -> Regraded:
     }
     attempt = _attempt_with_artifacts(store, result)
     if attempt is None:
-        why = "no attempt left artifacts (keep_artifacts was off, or no final state was reached): run it again"
-        failure = Failure.of(FailureKind.UNKNOWN, Boundary.ENVKIT, why)
+        if result.failure is not None and result.reward is None:
+            found = result.failure
+            why = f"the trial itself came to no final state ({found.kind} at {found.boundary}): run it again"
+        else:
+            why = "no attempt left artifacts (keep_artifacts was off, or they were removed): run it again"
+        failure = Failure.of(FailureKind.CAPABILITY, Boundary.ENVKIT, why)
         return Regraded(**about, failure=failure, finished_at=dt.datetime.now(dt.UTC))
     scrubber = secrets.scrubber(spec.policy.options, spec.harness.options, spec.sandbox.options)
     home = store.trial_folder(result.trial_id) / f"attempt-{attempt.attempt}"

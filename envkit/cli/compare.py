@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run folders of `envkit eval`; NAME is what its policy is called, e.g. before=runs/a after=runs/b",
     )
     parser.add_argument("--base", metavar="POLICY", help="the policy to compare with (default: the first)")
+    options.add_regraded(parser)
     parser.add_argument(
         "--under", metavar="HARNESS", help="the harness that a gain was made under (default: the first)"
     )
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UserError(f"expected NAME=RUN, found {text!r}")
             names[folder] = name
         folders.append(folder)
-    found = compare(folders, names, base=args.base, here=args.under)
+    found = compare(folders, names, base=args.base, here=args.under, regraded=args.regraded)
     if args.json:
         options.dump(found.model_dump(mode="json"))
     else:

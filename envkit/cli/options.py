@@ -148,3 +148,12 @@ def new_run_folder(command: str) -> Path:
 def dump(value: Any) -> None:
     """Prints one JSON value."""
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def add_regraded(parser: argparse.ArgumentParser) -> None:
+    """Of commands that read a run's rewards."""
+    parser.add_argument(
+        "--regraded",
+        action="store_true",
+        help="take the newest verdicts of `envkit regrade`; a trial without one keeps its first",
+    )

@@ -73,6 +73,8 @@ def _print(regraded: Sequence[Regraded]) -> None:
         f"{total['without_reward']} without a reward; mean of {total['compared']} with both: "
         f"{_reward(total['old_mean'])} -> {_reward(total['new_mean'])}"
     )
+    if total["regraded"]:
+        print("`compare`, `report`, `select` and `triage` take the new verdicts with --regraded")
 
 
 def _reward(reward: float | None) -> str:

@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, metavar="N", help="only the N tasks that vary most")
     parser.add_argument("--policy", help="the policy whose trials count, where the run has several")
     parser.add_argument("--harness", help="the harness whose trials count, where the run has several")
+    options.add_regraded(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the list there; a plan names it in tasks.file")
 
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.variance is not None and not args.variance >= 0:
         raise UserError(f"--variance must be 0 or more, found {args.variance}")
     told: list[str] = []
-    spreads = read_spread(args.run, policy=args.policy, harness=args.harness, notes=told)
+    spreads = read_spread(args.run, policy=args.policy, harness=args.harness, notes=told, regraded=args.regraded)
     chosen = selected(spreads, min_std=args.variance, min_mean=args.min_mean, max_mean=args.max_mean, top=args.top)
     once = sum(spread.trials < 2 for spread in spreads)
     still = sum(not spread.varies for spread in spreads) - once

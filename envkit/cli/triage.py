@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--below", type=float, default=1.0, help="look into rewards below this (default 1.0)")
     parser.add_argument("--examples", type=int, default=3, help="trials named for each cause (default 3)")
     parser.add_argument("--task", metavar="GLOB", help="only tasks whose id matches, e.g. 'office/*'")
+    options.add_regraded(parser)
     parser.add_argument("--cause", metavar="ID", help="show only this group")
 
 
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         args.run,
         below=args.below,
         examples=args.examples,
+        regraded=args.regraded,
         task=None if pattern is None else lambda task: fnmatch.fnmatchcase(task, pattern),
     )
     if args.cause is not None:

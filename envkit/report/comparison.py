@@ -114,19 +114,21 @@ def compare(
     *,
     base: str | None = None,
     here: str | None = None,
+    regraded: bool = False,
 ) -> Comparison:
     """Compares runs.
 
     Args: names: What the policies of a run are called in the tables, by its folder, where two runs hold the same
         policy at different times (a model before and after training). Without it policies are called as in results
         tables. base: The policy that the others are compared with, and that a gain is measured from; the first one
-        without it. here: The harness that a gain is made under; the first one without it.
+        without it. here: The harness that a gain is made under; the first one without it. regraded: Take the newest
+        verdicts of `envkit regrade`, in every run.
 
     Raises:
         UserError: A folder holds no run, nothing is finished, the same trials are given twice, or no policy or harness
             has that name.
     """
-    groups, facts, behaviours, notes = _read(folders, names or {})
+    groups, facts, behaviours, notes = _read(folders, names or {}, regraded)
     if not groups:
         raise UserError(f"no finished trial in {', '.join(map(str, folders))}: there is nothing to compare")
     policies = list(dict.fromkeys(policy for policy, _, _ in groups))
@@ -176,7 +178,7 @@ Key = tuple[str, str, str]
 
 
 def _read(
-    folders: Sequence[Path], names: Mapping[Path, str]
+    folders: Sequence[Path], names: Mapping[Path, str], regraded: bool
 ) -> tuple[dict[Key, list[TrialResult]], dict[str, TaskFacts], dict[Key, Behaviour], list[str]]:
     groups: dict[Key, list[TrialResult]] = {}
     trajectories: dict[Key, list[tuple[TrialResult, Path]]] = {}
@@ -184,9 +186,9 @@ def _read(
     notes: list[str] = []
     seen: dict[tuple[str, str], Path] = {}
     for folder in folders:
-        run = StoredRun(folder)
+        run = StoredRun(folder, regraded=regraded)
         results = [result for result in run.results() if result.status is not Status.CANCELLED]
-        notes += run.incomplete(len(results))
+        notes += [*run.incomplete(len(results)), *run.regrading(len(results))]
         facts |= read_facts(folder, (result.spec.task for result in results if result.spec.task not in facts))
         for result in results:
             policy, harness = group_key(result)

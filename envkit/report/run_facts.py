@@ -69,6 +69,7 @@ class RunFacts:
         by_group: Rows by policy and harness, in order of first appearance.
         stops: Stop reasons by policy and harness.
         damaged: Files that could not be read.
+        regrading: What is to be told where the newest verdicts of `envkit regrade` are taken.
     """
 
     folder: Path
@@ -82,6 +83,7 @@ class RunFacts:
     first: dt.datetime | None = None
     last: dt.datetime | None = None
     damaged: list[str] = field(default_factory=list)
+    regrading: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -148,12 +150,13 @@ class RunFacts:
                 tally.message = tally.message or (criterion.message or criterion.actual or "")[:_TEXT]
 
 
-def read_run(folder: Path, results: Iterable[TrialResult] | None = None) -> RunFacts:
+def read_run(folder: Path, results: Iterable[TrialResult] | None = None, *, regraded: bool = False) -> RunFacts:
     """Reads a run's finished trials, or takes those that the caller has read already. Raises `UserError` where the
     folder holds no run, or a newer envkit's."""
-    stored = StoredRun(folder)
+    stored = StoredRun(folder, regraded=regraded)
     run = RunFacts(folder, planned=stored.planned)
     for result in stored.results() if results is None else results:
         run.add(result)
     run.damaged = stored.damaged
+    run.regrading = stored.regrading(len(run.rows))
     return run

@@ -34,27 +34,35 @@ _TASKS, _CRITERIA, _DOTS = 400, 25, 12
 
 
 def write_run_report(
-    folder: Path, to: Path | None = None, *, causes: bool = False, results: Iterable[TrialResult] | None = None
+    folder: Path,
+    to: Path | None = None,
+    *,
+    causes: bool = False,
+    results: Iterable[TrialResult] | None = None,
+    regraded: bool = False,
 ) -> Path:
-    """Writes the report, whole or not at all, to `report.html` in the run's folder or to `to`.
+    """Writes the report, whole or not at all, to `report.html` (`report-regraded.html`) in the run's folder or to `to`.
 
     Args:
         causes: Also group the trials with little reward by likely cause (`envkit triage`): reads conversations.
         results: The run's finished trials, where the caller has them; else they are read.
+        regraded: Read them with the newest verdicts of `envkit regrade`.
 
     Raises:
         UserError: The folder holds no run.
         EnvkitError: `DISK_FULL`.
         OSError: `to` can't be written.
     """
-    path = folder / "report.html" if to is None else to
-    write_atomic(path, render_run(folder, causes=causes, results=results), durable=False)
+    path = folder / ("report-regraded.html" if regraded else "report.html") if to is None else to
+    write_atomic(path, render_run(folder, causes=causes, results=results, regraded=regraded), durable=False)
     return path
 
 
-def render_run(folder: Path, *, causes: bool = False, results: Iterable[TrialResult] | None = None) -> str:
+def render_run(
+    folder: Path, *, causes: bool = False, results: Iterable[TrialResult] | None = None, regraded: bool = False
+) -> str:
     """The report as one HTML document. Raises `UserError` where the folder holds no run."""
-    run = read_run(folder, results)
+    run = read_run(folder, results, regraded=regraded)
     facts = read_facts(folder, run.tasks)
     rows = evaluate(run.light, facts)
     differences = against_best(run.light, facts)
@@ -64,7 +72,7 @@ def render_run(folder: Path, *, causes: bool = False, results: Iterable[TrialRes
         _summary(run, rows, differences),
         _matrix(run),
         _failures(run),
-        _causes(triage(folder)) if causes and run.rows else "",
+        _causes(triage(folder, regraded=regraded)) if causes and run.rows else "",
         _criteria(run),
         _behaviour(run),
         _notes(run, [f"{task}: {found.problem}" for task, found in facts.items() if found.problem]),
@@ -111,7 +119,8 @@ def _head(run: RunFacts, rows: Sequence[EvalRow]) -> str:
     return (
         f"<header><h1>Evaluation {escape(run.name)}</h1>"
         f'<div class="soft">{len(run.rows):,} trials{planned}{escape(when)} · envkit {escape(__version__)}</div>'
-        "</header>"
+        + "".join(f'<p class="note">{escape(text)}</p>' for text in run.regrading)
+        + "</header>"
         f'<div class="tiles">{"".join(tiles)}</div>'
     )
 

@@ -52,22 +52,29 @@ class TaskSpread(BaseModel):
 
 
 def read_spread(
-    folder: Path, *, policy: str | None = None, harness: str | None = None, notes: list[str] | None = None
+    folder: Path,
+    *,
+    policy: str | None = None,
+    harness: str | None = None,
+    notes: list[str] | None = None,
+    regraded: bool = False,
 ) -> list[TaskSpread]:
     """Every task of a run that has a verdict at all, by id.
 
     Args:
         policy, harness: Which trials count, where the run has several; as the results table names them.
         notes: Takes what is to be told of the run: that it is incomplete, files that could not be read.
+        regraded: Take the newest verdicts of `envkit regrade`.
 
     Raises:
         UserError: No run, no verdict in it, or several policies or harnesses and none is named.
     """
-    run = StoredRun(folder)
+    run = StoredRun(folder, regraded=regraded)
     results = [result for result in run.results() if result.status is not Status.CANCELLED]
     if notes is not None:
         notes += [
             *run.incomplete(len(results)),
+            *run.regrading(len(results)),
             *(f"damaged file, treated as not there: {text}" for text in run.damaged),
         ]
     results = _only(results, 0, policy, "policy")

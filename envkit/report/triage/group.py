@@ -262,12 +262,20 @@ class _Grouping:
                 seen.add(kept.task)
 
 
-def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callable[[str], bool] | None = None) -> Triage:
+def triage(
+    folder: Path,
+    *,
+    below: float = 1.0,
+    examples: int = 3,
+    task: Callable[[str], bool] | None = None,
+    regraded: bool = False,
+) -> Triage:
     """Looks into the trials of a run that got less than `below`, or no reward.
 
     Args:
         examples: How many trials each group names.
         task: Only tasks whose id it takes.
+        regraded: Take the newest verdicts of `envkit regrade`.
 
     Raises:
         UserError: The folder holds no run, a record was written by a newer envkit, or `below` is no number.
@@ -275,7 +283,7 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
     if not math.isfinite(below):
         raise UserError(f"expected a reward below which trials are looked into, found {below}")
     grouping = _Grouping(below, examples)
-    if is_training_run(folder):
+    if is_training_run(folder) and not regraded:
         damaged: list[Damage] = []
         kept = 0
         for rollout in kept_rollouts(folder, damaged):
@@ -286,14 +294,14 @@ def triage(folder: Path, *, below: float = 1.0, examples: int = 3, task: Callabl
                 grouping.add(result, lambda: read_case(result, number, place))  # noqa: B023
         log = read_training(folder, kept)
         return _report(grouping, str(folder), below, map(str, damaged), log)
-    run = StoredRun(folder)
+    run = StoredRun(folder, regraded=regraded)
     ended = 0
     for result in run.results():
         ended += result.status is not Status.CANCELLED
         if task is None or task(result.spec.task):
             attempt = _decided_by(result)
             grouping.add(result, lambda: read_case(result, attempt, run.attempt_folder(result.trial_id, attempt)))  # noqa: B023
-    return _report(grouping, str(folder), below, [*run.incomplete(ended), *run.damaged])
+    return _report(grouping, str(folder), below, [*run.incomplete(ended), *run.regrading(ended), *run.damaged])
 
 
 def _decided_by(result: TrialResult) -> int:

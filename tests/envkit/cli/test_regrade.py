@@ -118,6 +118,13 @@ def test_stored_trials_are_judged_by_today_s_checks(tmp_path: Path, capsys: pyte
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regrade", str(tmp_path)]) == 2
     assert "holds no run" in capsys.readouterr().err
+    training = tmp_path / "training"
+    (training / "trials").mkdir(parents=True)
+    (training / "plan.toml").write_text('backend = "torch"\n')
+    assert main(["regrade", str(training)]) == 2
+    told = capsys.readouterr().err
+    assert "holds a training run" in told
+    assert "report.html" not in told  # there is none yet
     assert main(["regrade", str(tmp_path), "--concurrency", "0"]) == 2
 
 

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from envkit.cli.main import main
-from envkit.failure import Boundary, Failure, FailureKind
+from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.regrade import Regraded
 from envkit.report.comparison import compare
 from envkit.report.evaluation import evaluate
 from envkit.report.run_page import render_run
 from envkit.report.stored import StoredRun
 from envkit.report.summary import summarise
+from envkit.report.triage import triage
 from envkit.report.variance import read_spread
 from envkit.trial.result import AttemptSummary, Plugin, Status, TrialResult, TrialSpec
 from envkit.trial.store import RunStore
+from envkit.verifier import Criterion, Outcome, Verdict
 from envkit.view.query import summary as view_summary
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -85,3 +88,61 @@ def test_a_task_with_one_verdict_is_not_said_to_be_one_whose_rewards_do_not_vary
     run = write_run(tmp_path / "run", [(0.0, 1), (None, 0)], planned=2)
     assert main(["select", str(run)]) == 0
     assert "the rewards of 0 do not vary, 1 have one verdict" in capsys.readouterr().out
+
+
+def write_regrade(run: Path, trial_id: str, number: int, reward: float | None, *, attempt: int = 1) -> None:
+    home = run / "trials" / trial_id / f"attempt-{attempt}"
+    place = home / f"regrade-{number}"
+    place.mkdir(parents=True)
+    (home / "artifacts").mkdir(exist_ok=True)
+    (home / "artifacts" / "manifest.json").write_text("{}")
+    criterion = Criterion(id="only", outcome=Outcome.MISSING if reward is None else Outcome.PASSED, score=reward)
+    verdict = Verdict(
+        reward=reward, lower=reward or 0.0, upper=1.0 if reward is None else reward, criteria=(criterion,)
+    )
+    (place / "verdict.json").write_text(verdict.model_dump_json())
+    told = Regraded(trial_id=trial_id, task=TASK, policy="noop", sample=0, new_reward=reward, finished_at=NOW)
+    (place / "regrade.json").write_text(told.model_dump_json())
+
+
+def test_the_newest_verdicts_of_regrading_are_taken_on_demand_by_every_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", [(0.0, 1), (0.0, 1), (0.25, 1), (None, 0)], planned=4)
+    with pytest.raises(UserError, match="envkit regrade"):
+        StoredRun(run, regraded=True)
+    first, second = (TrialSpec(task=TASK, policy=Plugin(name="noop"), sample=sample).trial_id for sample in (0, 1))
+    write_regrade(run, first, 2, 0.5)
+    write_regrade(run, first, 10, 1.0)
+    write_regrade(run, second, 1, 0.75)
+    write_regrade(run, second, 2, None)  # a verdict without a reward takes none away
+    rewards = {result.trial_id: result.reward for result in StoredRun(run, regraded=True).results()}
+    assert (rewards[first], rewards[second]) == (1.0, 0.75)
+    assert sorted(str(reward) for reward in rewards.values()) == ["0.25", "0.75", "1.0", "None"]
+
+    mean = pytest.approx(2 / 3)
+    (cell,) = compare([run], regraded=True).cells
+    (spread,) = read_spread(run, regraded=True)
+    assert (cell.row.mean.estimate.value, spread.mean, triage(run, regraded=True).mean) == (mean, mean, mean)
+    assert "0.667" in render_run(run, regraded=True)
+    assert read_spread(run)[0].mean == pytest.approx(0.25 / 3)  # nothing changes without being asked for
+
+    before = (run / "report.html").exists()
+    for command in ("compare", "select", "triage", "report"):
+        assert main([command, str(run), "--regraded"]) == 0
+        told = capsys.readouterr().err
+        assert command == "report" or "of 4 trials; 2 have none and keep what they had" in told
+    assert (run / "report-regraded.html").is_file()
+    assert (run / "report.html").exists() is before
+
+
+def test_a_state_that_a_later_attempt_left_is_not_spoken_for_by_an_earlier_one_s_regrading(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [(0.0, 1)], planned=1)
+    (result,) = StoredRun(run).results()
+    again = result.attempts[0].model_copy(update={"attempt": 2})
+    RunStore(run).write_trial(result.model_copy(update={"attempts": (*result.attempts, again)}))
+    write_regrade(run, result.trial_id, 1, 1.0)
+    later = run / "trials" / result.trial_id / "attempt-2" / "artifacts"
+    later.mkdir(parents=True)
+    (later / "manifest.json").write_text("{}")
+    assert [found.reward for found in StoredRun(run, regraded=True).results()] == [0.0]
