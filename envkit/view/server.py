@@ -1,22 +1,50 @@
 """Serving the viewer on this machine: one port on 127.0.0.1, one secret address, until Ctrl-C.
 
-Used by `envkit view`.
+A connection that asks nothing, or asks byte by byte, is ended: whoever can reach the port could otherwise hold as many
+as this process may have open, and nobody else would be answered. Used by `envkit view`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from envkit.failure import UserError
 from envkit.view.app import create_app
 
-__all__ = ["bind", "serve"]
+__all__ = ["Impatient", "bind", "serve"]
+
+#: Seconds within which a connection has to have asked something whole.
+_QUESTION_S = 10.0
+
+
+class Impatient(H11Protocol):
+    """HTTP/1.1 on one connection, ended where no question became whole for a while and none is being answered."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._answered: Any = None
+        self._watch = self.loop.call_later(_QUESTION_S, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        cycle = self.cycle  # of the last question that was whole; None before the first
+        if cycle is self._answered and (cycle is None or cycle.response_complete):
+            self.transport.abort()
+            return
+        self._answered = cycle
+        self._watch = self.loop.call_later(_QUESTION_S, self._look)
 
 
 def bind(port: int) -> socket.socket:
@@ -50,6 +78,7 @@ def serve(runs: Mapping[str, Path], *, port: int = 0, opened: Callable[[str], No
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/"
     config = uvicorn.Config(
         create_app(runs, token),
+        http=Impatient,
         log_level="critical",  # the log of requests would hold the secret
         access_log=False,
         lifespan="on",
