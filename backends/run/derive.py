@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from envkit.backends.run.plan import Plan
@@ -111,6 +112,12 @@ def _bounds(plan: Plan, backend: Mapping[str, Any], out: int, memory_mb: float |
 def _notes(plan: Plan, tasks: int, binds: Bound) -> list[str]:
     loop = plan.loop
     notes = []
+    model = plan.model_folder
+    if model is not None and not Path(model).is_dir():
+        notes.append(
+            f"{model} is no folder here (a relative path is of the folder that the command runs in, {Path.cwd()}): "
+            "unless the backend knows it by that name, a run from here can't load it"
+        )
     if loop.groups_per_step > tasks:
         notes.append(f"a step has {loop.groups_per_step} groups and there are {tasks} tasks: some come twice in a step")
     context = plan.policy.context

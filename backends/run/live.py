@@ -143,12 +143,17 @@ class Silent:
 
 
 class Lines:
-    """A line a step."""
+    """A line a step and an evaluation."""
 
     def __init__(self) -> None:
         self._shown = -1
+        self._evaluations = 0
 
     def update(self, board: Board) -> None:
+        for step, figures in board.evaluations[self._evaluations :]:
+            mean, scored = figures.get("eval/reward/mean", float("nan")), figures.get("eval/rollouts/scored", 0.0)
+            print(f"evaluation at step {step}: reward {mean:.3f}, {scored:.0f} rollouts", file=sys.stderr, flush=True)
+        self._evaluations = len(board.evaluations)
         if board.at_step != self._shown and board.figures:
             self._shown = board.at_step
             print(board.line(), file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,9 @@ from envkit.backends.guards import Verdict, check_parts, failed
 from envkit.backends.loop.clock import run_real
 from envkit.backends.run.derive import Derived, derive
 from envkit.backends.run.folder import claim, plan_toml
+from envkit.backends.run.log import read_log
 from envkit.backends.run.plan import Plan, make_plan, read_table, tasks_of
+from envkit.backends.run.watch import METRICS
 from envkit.cli import jobs, options
 from envkit.failure import UserError
 from envkit.overlap import compare
@@ -212,6 +215,16 @@ def _dry_run(plan: Plan, tasks: list[str], evaluated: list[str], as_json: bool) 
         print(f"# Note: {note}")
 
 
+def _evaluations(folder: Path) -> dict[int, float]:
+    """Mean rewards of a run's evaluations by step, of earlier lives too; not a number where none had a verdict."""
+    found: dict[int, float] = {}
+    for record in read_log(folder / METRICS):
+        if record.get("kind") == "evaluation":
+            mean = record.get("metrics", {}).get("eval/reward/mean")
+            found[int(record["step"])] = float(mean) if isinstance(mean, int | float) else math.nan
+    return dict(sorted(found.items()))
+
+
 def _result(done: Run) -> dict[str, Any]:
     return {
         "folder": str(done.folder),
@@ -220,11 +233,19 @@ def _result(done: Run) -> dict[str, Any]:
         "interrupted": done.interrupted,
         "failure": done.failure.model_dump(mode="json") if done.failure else None,
         "report": str(done.folder / "report.html"),
+        "evaluations": {
+            str(step): mean if math.isfinite(mean) else None for step, mean in _evaluations(done.folder).items()
+        },
     }
 
 
 def _say(done: Run, plan: Plan) -> None:
     print(f"{done.step} of {plan.loop.steps} steps; newest checkpoint: {done.checkpoint or 'none'}")
+    evaluations = _evaluations(done.folder)
+    if evaluations:
+        shown = list(evaluations.items())
+        shown = shown if len(shown) <= 6 else [shown[0], *shown[-5:]]
+        print("mean reward of evaluations: " + ", ".join(f"{mean:.3f} at step {step}" for step, mean in shown))
     print(f"report: {done.folder / 'report.html'}")
     if done.failure is not None:
         print(f"stopped: {done.failure.kind}: {done.failure.message}", file=sys.stderr)

@@ -23,7 +23,7 @@ import torch
 
 from envkit.backend import Batch, MicroBatch, Row, StepMetrics
 from envkit.backends.algorithms import AlgorithmConfig, Packed, chunked_logprobs, step_loss
-from envkit.backends.torch import lora, saving
+from envkit.backends.torch import lora, no_model, saving
 from envkit.backends.torch.attention import ATTENTION, install
 from envkit.backends.torch.config import TorchTrainerConfig
 from envkit.backends.torch.forest import plant
@@ -83,7 +83,7 @@ class TorchTrainer:
         try:
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=ATTENTION)
         except (OSError, ValueError) as error:
-            raise UserError(f"no causal language model in {folder}: {error}") from error
+            raise UserError(no_model(folder, error)) from error
         layers = getattr(model.config.get_text_config(), "layer_types", None) or []
         if any(kind != "full_attention" for kind in layers):
             raise UserError(

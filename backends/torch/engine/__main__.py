@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 
+from envkit.backends.torch import no_model
 from envkit.backends.torch.engine import EngineServer, TokenLoop
 
 
@@ -21,9 +22,12 @@ async def serve(options: argparse.Namespace) -> None:
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    model = AutoModelForCausalLM.from_pretrained(
-        options.model, dtype=getattr(torch, options.dtype), attn_implementation="sdpa"
-    ).to(options.device)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            options.model, dtype=getattr(torch, options.dtype), attn_implementation="sdpa"
+        ).to(options.device)
+    except (OSError, ValueError) as error:
+        raise SystemExit(no_model(options.model, error)) from error
     loop = TokenLoop(
         model,
         max_rows=options.max_rows,

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from envkit.backend import Run
+from envkit.backends.run.log import Log
+from envkit.backends.run.plan import make_plan, read_table
+from envkit.backends.run.train import _result, _say
+from envkit.backends.torch import no_model
 from envkit.cli.main import main
 
 PLAN = """
@@ -101,3 +106,27 @@ def test_a_folder_with_another_plan_is_refused(plan: Path, capsys: pytest.Captur
     code = main(["train", str(plan), "--set", "algorithm.reduction=token_mean", "--out", str(out)])
     assert code == 2
     assert 'algorithm.reduction: there "prompt_mean", here "token_mean"' in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_here_is_told_before_anything_is_loaded(
+    plan: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["train", str(plan), "--dry-run"]) == 0
+    assert "/models/none is no folder here" in capsys.readouterr().out
+    (tmp_path / "model").mkdir()
+    assert main(["train", str(plan), "--dry-run", "--set", f"trainer.model={tmp_path / 'model'}"]) == 0
+    assert "is no folder here" not in capsys.readouterr().out
+    assert no_model("examples/none", OSError("no repository")).startswith("there is no model folder examples/none;")
+    assert str(Path.cwd()) in no_model("examples/none", OSError("no repository"))
+    assert no_model(tmp_path, OSError("no config.json")) == f"no causal language model in {tmp_path}: no config.json"
+
+
+def test_the_end_says_what_evaluations_came_to(tmp_path: Path, capsys: pytest.CaptureFixture[str], plan: Path) -> None:
+    log = Log(tmp_path / "metrics.jsonl")
+    for step, mean in ((0, 0.25), (10, 0.3), (10, 0.35), (20, float("nan"))):
+        log.append({"kind": "evaluation", "step": step, "metrics": {"eval/reward/mean": mean}})
+    log.close()
+    done = Run(folder=tmp_path, step=3, checkpoint=None, interrupted=False, failure=None)
+    _say(done, make_plan(read_table(plan, [])))
+    assert "mean reward of evaluations: 0.250 at step 0, 0.350 at step 10, nan at step 20" in capsys.readouterr().out
+    assert _result(done)["evaluations"] == {"0": 0.25, "10": 0.35, "20": None}

@@ -203,8 +203,14 @@ def test_lines_say_each_step_once(capsys: pytest.CaptureFixture[str]) -> None:
         lines.update(board)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.count("\n") == 1
+    assert said.err.count("\n") == 2
     assert "step 5/20" in said.err
+    assert "evaluation at step 0: reward 0.125" in said.err
+    board.evaluation(
+        5, {"eval/reward/mean": 0.25, "eval/rollouts/scored": 16.0}
+    )  # after the last step: no step follows
+    lines.update(board)
+    assert capsys.readouterr().err == "evaluation at step 5: reward 0.250, 16 rollouts\n"
     assert "reward 0.500" in said.err
     assert "eval@0 0.125" in said.err
 
