@@ -151,7 +151,17 @@ def to_messages(trajectory: Trajectory, *, copied: bool = True) -> list[Message 
 
     Args:
         copied: Whether steps that repeat an earlier trajectory (`is_copied_context`) are included.
+
+    Raises:
+        UserError: What a program of ours keeps in `extra`, where ATIF takes anything, is of another kind.
     """
+    try:
+        return _messages(trajectory, copied)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"the trajectory's `extra` is not as envkit writes it: {error}") from error
+
+
+def _messages(trajectory: Trajectory, copied: bool) -> list[Message | AssistantMessage]:
     out: list[Message | AssistantMessage] = []
     for step in trajectory.steps:
         if step.is_copied_context and not copied:

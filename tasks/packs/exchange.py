@@ -84,11 +84,12 @@ def import_verifiers(source: Path, target: Path) -> tuple[list[str], list[str]]:
             raise UserError(f"{target / name} exists already; import into another folder")
         try:
             question = question_of(_plain_row(row), number, str(source))
-        except UserError as error:
+            (target / name).mkdir()
+            write_question(question, target / name)
+        except (UserError, UnicodeEncodeError) as error:
+            shutil.rmtree(target / name, ignore_errors=True)
             left.append(f"row {number}: {error}")
             continue
-        (target / name).mkdir()
-        write_question(question, target / name)
         taken.append(name)
     return taken, left
 
@@ -99,7 +100,7 @@ def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(info, str) and info.lstrip().startswith("{"):
         try:
             info = json.loads(info)
-        except ValueError:
+        except (ValueError, RecursionError):
             info = None
     flat = {**(info if isinstance(info, dict) else {}), **row}
     prompt = flat.get("question") or flat.get("prompt")

@@ -90,7 +90,9 @@ def inspect_tasks(ids: Sequence[str], limits: Limits | None = None) -> list[Find
 def licence_of(pack: TaskPack, task: Task) -> Path | str | None:
     """Where the pack's licence is: a file beside its tasks or up to three folders above (of a checkout), or in the
     metadata of the package that brings it."""
-    place = getattr(pack, "path", task.dir.parent)
+    place = Path(getattr(pack, "path", task.dir.parent))
+    if place.is_file():  # a file of questions
+        place = place.parent
     for folder in [place, *list(Path(place).parents)[:3]]:
         for name in sorted(os.listdir(folder)):
             if _LICENCES.match(name) and (folder / name).is_file():

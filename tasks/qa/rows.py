@@ -164,6 +164,8 @@ def question_of(row: Mapping[str, Any], number: int, source: str) -> Question:
         raise UserError(f"{where} has no answer; expected one under one of {', '.join(_ANSWER)}")
     if not isinstance(answer, str | int | float):
         raise UserError(f"{where}: the answer must be a text or a number, found {type(answer).__name__}")
+    if isinstance(answer, float) and not math.isfinite(answer):
+        raise UserError(f"{where}: the answer is {answer}, which is what a broken table leaves; expected a number")
     said = _final(str(answer)) if isinstance(answer, str) else repr(answer)
     numeric = is_number(said)
     if kind == "numeric" and not numeric:
@@ -227,10 +229,12 @@ def _choices(row: Mapping[str, Any], keys: Mapping[str, str]) -> tuple[list[str]
     if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None
     if isinstance(given, dict) and isinstance(given.get("text"), list):
-        return [str(text).strip() for text in given["text"]], [str(label) for label in given.get("label") or []]
+        texts, labels = given["text"], given.get("label")
+        named = isinstance(labels, list) and len(labels) == len(texts)
+        return [str(text).strip() for text in texts], [str(label) for label in labels] if named else []
     if isinstance(given, dict):
         return [str(text).strip() for text in given.values()], [str(label) for label in given]
     return ([str(text).strip() for text in given], []) if isinstance(given, list) and given else ([], [])
@@ -255,7 +259,7 @@ def _correct(answer: Any, choices: Sequence[str], labels: Sequence[str], where: 
         letter = said.strip("().").upper()
         if len(letter) == 1 and letter in _LETTERS[: len(choices)]:
             return _LETTERS.index(letter)
-        if said.isdecimal() and int(said) < len(choices):
+        if said.isdecimal() and len(said) < 4 and int(said) < len(choices):
             return int(said)
     raise UserError(f"{where}: the answer {answer!r} is none of its {len(choices)} choices")
 

@@ -267,3 +267,12 @@ def test_images_survive_the_file_and_are_parts_there(tmp_path: Path) -> None:
     assert to_messages(read_trajectory(path))[2] == said[2]
     result = json.loads(path.read_text())["steps"][1]["observation"]["results"][0]
     assert [part["type"] for part in result["content"]] == ["text", "image", "image"]
+
+
+def test_what_is_not_ours_in_extra_is_told(tmp_path: Path) -> None:
+    messages = [Message(role="user", content="go"), AssistantMessage(text="done")]
+    value = build_trajectory(messages, agent_name="a", agent_version="1", task="t").to_json()
+    value["steps"][0]["extra"] = {"name": 7}
+    (tmp_path / "trajectory.json").write_text(json.dumps(value))
+    with pytest.raises(UserError, match="extra"):
+        to_messages(read_trajectory(tmp_path / "trajectory.json"))

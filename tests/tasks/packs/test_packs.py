@@ -234,6 +234,19 @@ def test_rows_of_verifiers_become_tasks(tmp_path: Path) -> None:
     assert "A) " in pack.load("q-00001").steps[0].instruction
 
 
+def test_a_row_that_cant_be_a_task_costs_no_other(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"question": "q", "answer": 10**400},
+        {"question": "q", "answer": "x", "info": '{"a":' * 50_000},
+        {"question": "q", "answer": float("nan")},
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    taken, left = import_verifiers(tmp_path / "rows.jsonl", tmp_path / "out")
+    assert taken == ["q-00001"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == taken
+    assert [told.partition(":")[0] for told in left] == ["row 0", "row 2"]
+
+
 def test_mistakes_are_told_with_exit_code_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments in (["pack"], ["pack", "nwe", "x"], ["pack", "import", "harbor", str(tmp_path / "none"), "x"]):
         assert main(arguments) == 2

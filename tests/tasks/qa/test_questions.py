@@ -49,6 +49,12 @@ def test_rows_of_common_sets_are_understood(row: dict[str, Any], kind: str, answ
         ({"question": "q", "choices": ["x", "x"], "answer": "A"}, "twice"),
         ({"question": "q", "answer": "x", "image": "data:"}, "image"),
         ({"question": "q", "answer": "x", "kind": "numeric"}, "no number"),
+        ({"question": "q", "answer": float("nan")}, "broken table"),
+        ({"question": "q", "answer": float("-inf")}, "broken table"),
+        ({"question": "q", "choices": ["x", "y"], "answer": "1" * 5000}, "none of its 2 choices"),
+        ({"question": "q", "choices": {"text": ["x", "y"], "label": ["1", "2", "3"]}, "answer": "3"}, "none of its 2"),
+        ({"question": "q", "choices": {"text": ["x", "y"], "label": 5}, "answer": "z"}, "none of its 2"),
+        ({"question": "q", "choices": "[" * 100_000, "kind": "choice", "answer": "x"}, "no choices"),
         ({"question": "q", "answer": "x", "kind": "numerik"}, "did you mean 'numeric'"),
     ],
 )
