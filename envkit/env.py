@@ -367,11 +367,11 @@ class AsyncEnv:
                     paths = (self._plain_spec.work,)
                     await self.deadline.wait(episode.write_snapshot(self.sandbox, work, paths))
                     if not is_folder(work):
-                        raise NotADirectoryError(f"{self._plain_spec.work} was replaced by a link or a file")
+                        raise episode.StateGone(f"{self._plain_spec.work} was replaced by a link or a file")
                     self.work = work
             except SnapshotTooBig as error:
                 return episode.too_big(str(error))
-            except (FileNotFoundError, NotADirectoryError) as error:
+            except episode.StateGone as error:
                 # Retried, it would be gone again; and whoever expects to fail could so get around its verdict.
                 return episode.too_big(f"a folder that is judged is gone, or is no folder any more: {error}")
         if stop_first:

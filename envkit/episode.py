@@ -26,6 +26,7 @@ from envkit.task import HealthcheckConfig, Step, Task, resolve_env
 from envkit.verifier import Criterion, Outcome, Verdict, Verifier
 
 __all__ = [
+    "StateGone",
     "await_health",
     "check_capabilities",
     "combine",
@@ -286,12 +287,27 @@ async def await_health(task: Task, check: HealthcheckConfig, sandbox: Sandbox, d
         await deadline.wait(asyncio.sleep(check.start_interval_sec if in_start else check.interval_sec))
 
 
+class StateGone(Exception):
+    """A folder that is judged was removed, or something else stands in its place: only the agent can have done so."""
+
+
 async def write_snapshot(sandbox: Sandbox, to: Path, paths: Sequence[str] = (FILESYSTEM, APPS_DATA)) -> None:
-    """Streams the two trees, or others, into a tar file on the host. Nothing is left at `to` unless it is complete."""
+    """Streams the two trees, or others, into a tar file on the host. Nothing is left at `to` unless it is complete.
+
+    Raises:
+        StateGone: One of them is not there any more. A folder of the host's that is missing is another error.
+    """
     partial = to.with_suffix(".partial")
     try:
         with partial.open("wb") as file:
-            async for chunk in sandbox.snapshot(paths):
+            chunks = aiter(sandbox.snapshot(paths))
+            while True:
+                try:
+                    chunk = await anext(chunks)
+                except StopAsyncIteration:
+                    break
+                except FileNotFoundError as error:
+                    raise StateGone(str(error)) from error
                 file.write(chunk)
         partial.replace(to)
     finally:

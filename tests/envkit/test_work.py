@@ -11,6 +11,7 @@ import pytest
 
 from envkit.deadline import Deadline
 from envkit.env import AsyncEnv
+from envkit.episode import StateGone, write_snapshot
 from envkit.failure import EnvkitError, FailureKind
 from envkit.harnesses.opencode import OpenCodeHarness
 from envkit.messages import AssistantMessage, ToolCall
@@ -132,6 +133,15 @@ async def test_a_working_folder_that_is_gone_is_the_agents_failure(tmp_path: Pat
         assert await reward(env, call("bash", command=f"{SOLVE}; {end}")) == 0.0
         assert env.verdict is not None
         assert [c.id for c in env.verdict.criteria] == ["final-state"]
+
+
+async def test_a_folder_of_ours_that_is_gone_is_nobodys_failure(tmp_path: Path) -> None:
+    async with LocalProvider(office=False).create(SandboxSpec(workdir="/app")) as sandbox:
+        with pytest.raises(FileNotFoundError):
+            await write_snapshot(sandbox, tmp_path / "removed" / "work.tar", ("/app",))
+        with pytest.raises(StateGone, match="/gone"):
+            await write_snapshot(sandbox, tmp_path / "work.tar", ("/gone",))
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_no_folder_of_the_host_is_emptied(tmp_path: Path) -> None:
