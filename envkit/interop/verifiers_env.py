@@ -22,7 +22,7 @@ from verifiers.utils.message_utils import concat_messages, normalize_messages
 import verifiers as vf
 from envkit import registry
 from envkit.env import AsyncEnv
-from envkit.failure import EnvkitError, UserError, capture
+from envkit.failure import UserError, capture
 from envkit.making import make_async
 from envkit.messages import (
     AssistantMessage,
@@ -112,8 +112,10 @@ class EnvkitEnv(vf.MultiTurnEnv):  # type: ignore[misc]
         env = make_async(state["info"]["envkit_task"], **self._options)
         try:
             observation, _ = await env.reset(seed=int(state["input"].get("example_id") or 0))
-        except (EnvkitError, OSError) as error:
+        except BaseException as error:  # the capture point; cancelled by verifiers' own time limit, too
             await env.close()
+            if not isinstance(error, Exception):
+                raise
             raise vf.InfraError(_told(error)) from error
         episode = _Episode(env, observation.thread)
         self._episodes[state["trajectory_id"]] = episode
@@ -145,23 +147,28 @@ class EnvkitEnv(vf.MultiTurnEnv):  # type: ignore[misc]
     async def end_episode(self, state: Any) -> None:
         """Verifies an episode that a limit of verifiers ended, and stops everything."""
         episode = self._episodes.pop(state["trajectory_id"], None)
-        if episode is None:
-            return
+        timed_out = state.get("timed_out", False)
         try:
-            timed_out = state.get("timed_out", False)
-            if not episode.over and state.get("error") is None and not timed_out and episode.env.is_open:
+            if episode is None or episode.over or state.get("error") is not None or timed_out:
+                return
+            if episode.env.is_open:
                 await self._act(state, episode, AssistantMessage(finish="context"))
                 if not episode.over:
                     raise vf.InfraError("the harness went on after it was told that the context is full")
         except vf.Error as error:
             state["error"] = error
         finally:
-            await episode.env.close()
+            if state.get("envkit_reward") is None and state.get("error") is None:
+                # Without an error it would be scored 0, by nobody.
+                why = "verifiers' own time limit for a rollout was over" if timed_out else "it was ended"
+                state["error"] = vf.InfraError(f"there is no verdict: {why} before the task's verifier was asked")
+            if episode is not None:
+                await episode.env.close()
 
     async def _act(self, state: Any, episode: _Episode, answer: AssistantMessage) -> Observation | None:
         try:
             observation, reward, terminated, truncated, _ = await episode.env.step(answer)
-        except (EnvkitError, OSError) as error:
+        except Exception as error:  # the capture point: no fault of ours may end other rollouts, or be a reward
             episode.over = True
             raise vf.InfraError(_told(error)) from error
         if terminated or truncated:

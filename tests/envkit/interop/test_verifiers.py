@@ -111,3 +111,9 @@ async def test_a_fault_of_ours_is_an_error_there_and_a_full_context_is_scored(
         assert row["error"] is None
         assert (row["envkit_stop"], row["reward"]) == ("context", 0.0)
         assert not env._episodes, "nothing is left running"
+    for limit_s in (0.05, 8.0):  # while it is set up; while the model is asked
+        async with fake.FakeOpenAI(fake.silence) as endpoint:
+            env = vf.load_environment("envkit", tasks=TASK, timeout_seconds=limit_s)
+            row = await served(env, endpoint.url, monkeypatch)
+            assert "no verdict" in str(row["error"])
+            assert not env._episodes
