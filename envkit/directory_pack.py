@@ -141,7 +141,10 @@ class DirectoryPack:
 
         folder = (root / relative).resolve()
         if not folder.is_dir():
-            raise UserError(f"task {task.id!r} names {what} {relative!r}, but there is no folder {root / relative}")
+            hint = _built(root, task)
+            raise UserError(
+                f"task {task.id!r} names {what} {relative!r}, but there is no folder {root / relative}{hint}"
+            )
         if not folder.is_relative_to(root):
             raise UserError(f"task {task.id!r} names {what} {relative!r}, which leads out of {root}, to {folder}")
         for inner in sorted(folder.iterdir()):
@@ -208,3 +211,19 @@ class DirectoryPack:
 
 def _is_glob(text: str) -> bool:
     return any(char in text for char in "*?[")
+
+
+def _built(root: Path, task: Task) -> str:
+    """A hint where a folder of tasks lies in a package: its worlds are made by code, which no path runs."""
+    for folder in list(root.parents)[:4]:
+        try:
+            text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "envkit.tasks" not in text:
+            return ""
+        return (
+            f". These tasks belong to the package in {folder}, whose code makes their worlds: pip install -e {folder}, "
+            f"and name them by their pack, {task.id}"
+        )
+    return ""

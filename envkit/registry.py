@@ -324,6 +324,10 @@ def _split_patterns(patterns: str | Iterable[str]) -> list[str]:
     return parts
 
 
+#: How far below a folder without tasks is looked for some, for a hint: levels and folders.
+_DEEP, _SEEN = 4, 500
+
+
 def _is_path(text: str) -> bool:
     return text in (".", "..") or text.startswith(("/", "./", "../", "~", "path:"))
 
@@ -337,8 +341,22 @@ def _directory(path: Path) -> DirectoryPack:
         raise UserError(f"{path} is a file; expected a task directory or a directory of them, e.g. {path.parent}")
     pack = DirectoryPack(path)
     if not pack.ids():
-        raise UserError(f"{path} holds no task; expected task.toml in it, or in directories below it")
+        deeper = _deeper(path)
+        hint = f"; there are tasks in {deeper}" if deeper is not None else ""
+        raise UserError(f"{path} holds no task; expected task.toml in it, or in directories below it{hint}")
     return pack
+
+
+def _deeper(path: Path) -> Path | None:
+    """A folder of task directories further down than a pack is looked for, as in a package; looks at a few hundred."""
+    for seen, (folder, names, _) in enumerate(os.walk(path)):
+        depth = len(Path(folder).relative_to(path).parts)
+        names[:] = [] if depth >= _DEEP else sorted(name for name in names if not name.startswith("."))
+        if any(os.path.isfile(os.path.join(folder, name, "task.toml")) for name in names):
+            return Path(folder)
+        if seen >= _SEEN:
+            break
+    return None
 
 
 def _packs_matching(pattern: str) -> list[TaskPack]:

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from envkit.export import FORMATS, ExportOptions, export_run
+    from envkit.trial.kept import is_training_run
 
     if args.max_tokens is not None and args.max_tokens < 2:
         raise UserError(f"--max-tokens must be at least 2, found {args.max_tokens}")
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         options.dump(report.to_json())
         return 0 if report.rows else 1
-    print(f"{report.out}: {report.rows} rows of {report.exported} trials, of {report.trials} in the run")
+    where = "whose files the training run kept" if is_training_run(args.run) else "in the run"
+    print(f"{report.out}: {report.rows} rows of {report.exported} trials, of {report.trials} {where}")
     if report.sampled:
         lost = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items()) or "none"
         print(f"  tokens: {report.tokens}; sampled {report.sampled}, delivered {report.delivered}, dropped: {lost}")

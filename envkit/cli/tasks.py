@@ -57,8 +57,9 @@ def _describe(task: Task) -> dict[str, Any]:
 
 
 def _text(task: dict[str, Any]) -> str:
-    lines = [f"{task['id']}", f"  folder  {task['dir']}"]
-    lines += [f"  {key:<8}{value}" for key, value in task["metadata"].items()]
+    fields = {"folder": task["dir"], **task["metadata"]}
+    width = max(map(len, fields))
+    lines = [f"{task['id']}", *(f"  {key:<{width}}  {value}" for key, value in fields.items())]
     for step in task["steps"]:
         lines += ["", *(f"  {line}" for line in step["instruction"].strip().splitlines())]
     return "\n".join(lines)

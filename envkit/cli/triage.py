@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         task=None if pattern is None else lambda task: fnmatch.fnmatchcase(task, pattern),
     )
     if args.cause is not None:
+        there = ", ".join(group.cause for group in report.groups) or "none"
         report = report.model_copy(
             update={
                 "groups": tuple(g for g in report.groups if g.cause == args.cause),
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         options.dump(report.model_dump(mode="json"))
     else:
         _print(report)
+        if args.cause is not None and not report.groups:
+            print(f"\nno trial has {args.cause} as its primary cause; causes found: {there}")
     return 0
 
 
@@ -113,7 +116,7 @@ def _print_training(training: Training) -> None:
         f"; the files of {kept} were kept, and only those can be looked into"
     )
     keep = training.keep
-    if keep is None or keep.rollouts == "all":
+    if keep is None or keep.rollouts == "all" or training.kept >= training.ended > 0:
         return
     if keep.rollouts == "none":
         print('trial.keep.rollouts is \'none\': resume the run with trial.keep.rollouts="some" or "all" to see more')

@@ -171,10 +171,21 @@ def compare(
                 four = [(p, h, pack) for h in (here, harness) for p in (base, policy)]
                 if policy != base and harness != here and all(key in means for key in four):
                     transfers.append(_transfer(pack, base, policy, here, harness, [means[k] for k in four], facts))
+    if any(pair.difference.estimate.value is None for pair in pairs):
+        notes.append(_apart(groups))
     return Comparison(cells=cells, pairs=tuple(pairs), transfers=tuple(transfers), notes=tuple(notes))
 
 
 Key = tuple[str, str, str]
+
+
+def _apart(groups: Mapping[Key, Sequence[TrialResult]]) -> str:
+    """Why runs of what looks like the same tasks may have none in common."""
+    first = list(dict.fromkeys(trials[0].spec.task for trials in groups.values()))
+    return (
+        "where there is no common task: tasks are the same where they were asked for by the same id; one that was "
+        f"given by a path is told apart by where its files lay (here for example {', '.join(first[:4])})"
+    )
 
 
 def _read(

@@ -103,7 +103,7 @@ def licence_of(pack: TaskPack, task: Task) -> Path | str | None:
 
     top = type(pack).__module__.partition(".")[0]
     for distribution in packages_distributions().get(top, []):
-        if top == "envkit" and type(pack).__name__ == "DirectoryPack":
+        if top == "envkit" and type(pack).__name__ in ("DirectoryPack", "QuestionPack"):
             continue  # our class, but somebody else's tasks
         try:
             about = metadata(distribution)

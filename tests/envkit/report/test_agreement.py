@@ -146,3 +146,35 @@ def test_a_state_that_a_later_attempt_left_is_not_spoken_for_by_an_earlier_one_s
     later.mkdir(parents=True)
     (later / "manifest.json").write_text("{}")
     assert [found.reward for found in StoredRun(run, regraded=True).results()] == [0.0]
+
+
+def test_a_cause_that_no_trial_has_is_said_to_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [(0.0, 1), (None, 0)], planned=2)
+    assert main(["triage", str(run), "--cause", "loop"]) == 0
+    assert "no trial has loop as its primary cause; causes found: endpoint_fault, " in capsys.readouterr().out
+
+
+def test_runs_without_a_common_task_are_told_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("here", "there"):
+        folder = tmp_path / name
+        store = RunStore(folder)
+        spec = TrialSpec(task=f"qa:/{name}/q.jsonl#q-0", policy=Plugin(name="noop"))
+        store.write_plan([spec], {})
+        summary = AttemptSummary(attempt=1, status=Status.SCORED, reward=1.0, started_at=NOW, finished_at=NOW)
+        store.write_trial(
+            TrialResult(
+                trial_id=spec.trial_id,
+                spec=spec,
+                status=Status.SCORED,
+                reward=1.0,
+                started_at=NOW,
+                finished_at=NOW,
+                attempts=(summary,),
+            )
+        )
+        listed = {spec.task: {"pack": "q", "world": spec.task}}
+        (folder / "tasks.json").write_text(json.dumps({"schema_version": 1, "tasks": listed}))
+    assert main(["compare", f"a={tmp_path / 'here'}", f"b={tmp_path / 'there'}"]) == 0
+    told = capsys.readouterr()
+    assert "no common task" in told.out
+    assert "qa:/here/q.jsonl#q-0, qa:/there/q.jsonl#q-0" in told.err

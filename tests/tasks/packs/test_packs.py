@@ -251,3 +251,29 @@ def test_mistakes_are_told_with_exit_code_2(capsys: pytest.CaptureFixture[str], 
     for arguments in (["pack"], ["pack", "nwe", "x"], ["pack", "import", "harbor", str(tmp_path / "none"), "x"]):
         assert main(arguments) == 2
     assert main(["pack", "import", "harbor", str(tmp_path), str(tmp_path / "x")]) == 2
+
+
+def test_a_file_of_questions_is_inspected_and_our_licence_is_not_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)  # beyond what is looked at for a licence
+    file = tmp_path / "a" / "b" / "c" / "q.jsonl"
+    file.write_text('{"question": "What is 2+2?", "answer": "4"}\n')
+    assert main(["pack", "check", f"qa:{file}", "--static"]) == 1
+    assert "licence: no LICENSE" in capsys.readouterr().out
+    (file.parent / "LICENSE").write_text("mine")
+    assert main(["pack", "check", f"qa:{file}", "--static"]) == 0
+
+
+def test_a_package_given_as_a_folder_is_told_where_its_tasks_and_worlds_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = new_pack("acme", tmp_path)
+    tasks = folder / "src" / "acme" / "tasks"
+    assert main(["tasks", str(folder)]) == 2
+    assert f"there are tasks in {tasks}" in capsys.readouterr().err
+    assert main(["tasks", str(tmp_path / "acme" / "tests")]) == 2
+    assert "there are tasks in" not in capsys.readouterr().err
+    (finding, _) = [finding for finding in inspect_tasks([str(path.parent) for path in tasks.glob("*/task.toml")])]
+    assert finding.what == "world"
+    assert f"pip install -e {folder}" in finding.text
