@@ -21,6 +21,8 @@ __all__ = ["PUBLISHED", "Lengths", "given", "measured"]
 
 #: Points that a given distribution is made of.
 _POINTS = 64
+#: Days: more than any turn.
+_MOST_TOOL_S = 1e6
 #: Spread of the logarithm where only a mean is known: with it, one trajectory in seven is longer than twice the median.
 SIGMA = 0.65
 
@@ -96,7 +98,7 @@ def given(
         context: The longest that is possible.
 
     Raises:
-        UserError: A number is not positive, or more is sampled than there is.
+        UserError: A number is not positive, more is sampled than there is, or tools take no time that there is.
     """
     if not (mean_tokens > 0 and turns >= 1 and turn_tokens > 0 and math.isfinite(mean_tokens * turns * turn_tokens)):
         raise UserError(
@@ -108,6 +110,8 @@ def given(
             f"{turns:g} turns of {turn_tokens:g} sampled tokens are {turns * turn_tokens:,.0f}, more than the mean "
             f"length of {mean_tokens:,.0f} that they are part of"
         )
+    if tool_s is not None and not 0 <= tool_s <= _MOST_TOOL_S:  # NaN, too
+        raise UserError(f"expected the seconds of a turn's tools, 0 to {_MOST_TOOL_S:,.0f}, found {tool_s:g}")
     limit = math.inf if context is None else float(context)
     normal = NormalDist()
     shape = [math.exp(SIGMA * normal.inv_cdf((n + 0.5) / _POINTS)) for n in range(_POINTS)]

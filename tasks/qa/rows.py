@@ -233,8 +233,9 @@ def _choices(row: Mapping[str, Any], keys: Mapping[str, str]) -> tuple[list[str]
             given = None
     if isinstance(given, dict) and isinstance(given.get("text"), list):
         texts, labels = given["text"], given.get("label")
-        named = isinstance(labels, list) and len(labels) == len(texts)
-        return [str(text).strip() for text in texts], [str(label) for label in labels] if named else []
+        if not isinstance(labels, list) or len(labels) != len(texts):
+            labels = []
+        return [str(text).strip() for text in texts], [str(label) for label in labels]
     if isinstance(given, dict):
         return [str(text).strip() for text in given.values()], [str(label) for label in given]
     return ([str(text).strip() for text in given], []) if isinstance(given, list) and given else ([], [])

@@ -153,6 +153,8 @@ def test_the_command_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) 
         (["--gpus", "0xH100"], "expected H100, 112xH100 or 14x8xH100"),
         (["--gpus", "100xH100"], "no whole nodes of 8"),
         (["--gpus", "H100", "--mean-tokens", "5000"], "go together"),
+        (["--gpus", "H100", "--tool-s=-5"], "seconds of a turn's tools"),
+        (["--gpus", "H100", "--tool-s=inf"], "seconds of a turn's tools"),
         (["--gpus", "H100", "--context", "1"], "at least 2 tokens"),
         (["--gpus", "H100", "--price", "5", "2"], "low and high"),
         (["--gpus", "H100", "--assume", "trian=1"], "(did you mean 'train'?)"),
