@@ -108,7 +108,7 @@ def read_generation(
             raise ValueError("token_ids are no token ids")
         if len(content) != len(ids):
             raise ValueError(f"{len(ids)} ids but {len(content)} logprobs")
-        if not ids and finish != "abort":
+        if not ids and finish not in ("abort", "error"):
             # A model samples one token at least, if only the one that ends its turn: this is no silent model.
             raise ValueError(f"no token at all, with finish_reason {finish!r}")
         if any(c.get("token_id", i) != i for c, i in zip(content, ids, strict=True)):

@@ -184,6 +184,7 @@ async def test_ids_go_in_and_come_out_with_logprobs_and_versions() -> None:
         (says(200, b"<html>"), 2),
         (says(200, {"choices": []}), 2),
         (says(200, body([1], choice={"finish_reason": "error"})), 2),
+        (says(200, body([], choice={"finish_reason": "error"})), 2),
         (says(429, b"slow down", "Retry-After: 0\r\n"), 2),
         (says(503, b"starting", "Retry-After: 0.01\r\n"), 2),
     ],
@@ -419,6 +420,15 @@ def test_sampling_that_training_can_not_use_is_told_apart() -> None:
     assert not SamplingParams(top_p=0.9).exact
     assert not SamplingParams(top_k=20).exact
     assert not SamplingParams(temperature=0.0).exact
+
+
+async def test_a_request_that_an_engine_gave_up_moves_its_session() -> None:
+    broken, other = says(200, body([], choice={"finish_reason": "error"})), FakeEngine(GOOD)
+    async with serving(FakeEngine(broken), FakeEngine(broken)) as client:
+        with pytest.raises(EngineError, match="ended the request"):
+            await ask(client)
+    async with serving(FakeEngine(broken, GOOD), other) as client:
+        assert (await ask(client)).ids.tolist() == [7, 8, 9]
 
 
 async def test_an_error_with_status_200_is_told_in_the_engines_words() -> None:
