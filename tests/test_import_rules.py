@@ -18,7 +18,7 @@ BETWEEN_WINGS = {("tasks", "verifiers")}
 
 #: The core's floors, ground floor first. A module imports its own floor and those below.
 FLOORS = [
-    {"failure", "deadline", "messages", "home", "plugins", "loop", "scrub", "storage"},
+    {"failure", "deadline", "messages", "home", "plugins", "loop", "scrub", "storage", "regular_file"},
     {"task", "office", "tokens", "engine", "sandbox", "atif", "atif_schema", "snapshot"},
     {"harness", "verifier", "pack", "backend"},
     {"registry", "directory_pack", "worlds", "behaviours", "overlap"},
