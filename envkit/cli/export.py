@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompt-ids", action="store_true", help="atif: also every step's prompt ids (grows with turns squared)"
     )
     parser.add_argument(
+        "--evaluations",
+        action="store_true",
+        help="of a training run, also the rollouts of its evaluations (atif always has them)",
+    )
+    parser.add_argument(
         "--may-train",
         action="store_true",
         help="I may train on these tasks, though a licence says evaluation only or can't be read",
@@ -50,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         max_tokens=args.max_tokens,
         prompt_ids=args.prompt_ids,
         may_train=args.may_train,
+        evaluations=args.evaluations,
     )
     report = export_run(args.run, args.format, out, chosen)
     if args.json:

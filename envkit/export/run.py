@@ -50,6 +50,7 @@ class ExportOptions:
         max_tokens: Longest row of a format of tokens; sampled tokens behind it are counted as dropped.
         prompt_ids: ATIF steps also carry all ids of their prompt, which grows with the square of the turns.
         may_train: The caller may train on every task, whatever its licence says.
+        evaluations: Rollouts of a training run's evaluations, too. In ATIF, which nobody trains on, they always are.
     """
 
     failed: bool = False
@@ -57,6 +58,7 @@ class ExportOptions:
     max_tokens: int | None = None
     prompt_ids: bool = False
     may_train: bool = False
+    evaluations: bool = False
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class ExportReport:
     """What was exported, and what was not.
 
     Attributes:
-        excluded: Trials that were left out, by reason: their status, `below_min_reward`, `no_trace`, `unsound`, ...
+        excluded: Trials that were left out, by reason: their status, `below_min_reward`, `of_evaluations`, `no_trace`,
+            `unsound`, ...
         problems: What was wrong with trials that could not be exported, the first of each kind and more.
         sampled, delivered, dropped: Sampled tokens of the exported trials: delivered + dropped == sampled.
         held_out: Tasks that are kept for evaluation, and are in this export.
@@ -118,6 +121,8 @@ def export_run(folder: Path, format: str, out: Path, options: ExportOptions | No
     known: dict[str, float | None] = {}
     for trial in stored:
         report.trials += 1
+        if _measured(trial, format, options):
+            continue
         tasks.add(trial.task)
         known[trial.id] = trial.reward
         if trial.reward is not None:
@@ -155,12 +160,19 @@ def _advantages(rewards: dict[str, dict[str, float]]) -> dict[str, float]:
     return out
 
 
+def _measured(trial: StoredTrial, format: str, options: ExportOptions) -> bool:
+    """It is what a training run was measured by, which is no more to be trained on there than here."""
+    return trial.evaluation and format != "atif" and not options.evaluations
+
+
 def _chosen(
     stored: StoredTrials, known: Mapping[str, float | None], options: ExportOptions, report: ExportReport
 ) -> Iterator[StoredTrial]:
     missing = object()
     for trial in stored:
-        if known.get(trial.id, missing) != trial.reward:
+        if _measured(trial, report.format, options):
+            report.excluded["of_evaluations"] += 1
+        elif known.get(trial.id, missing) != trial.reward:
             # The run goes on: neither its licence was looked at nor is it in its group's mean.
             report.excluded["ended_meanwhile"] += 1
         elif trial.reward is None and not (options.failed and options.min_reward is None):

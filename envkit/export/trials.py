@@ -33,6 +33,7 @@ class StoredTrial:
         reward: A number exactly where `status` is `scored`.
         failure: Kind of the failure, where there is one.
         folder: Of the attempt that decided.
+        evaluation: A training run took it to measure itself, on tasks that it does not train on.
     """
 
     id: str
@@ -46,6 +47,7 @@ class StoredTrial:
     harness: str
     model: str | None
     folder: Path
+    evaluation: bool = False
 
     def traces(self) -> list[Path]:
         """Folders of its token traces, in the order of the task's steps."""
@@ -125,6 +127,7 @@ def _of_rollout(kept: KeptRollout) -> StoredTrial:
         harness=str(record.harness.get("name", "")),
         model=_model(record.policy, {}),
         folder=kept.folder,
+        evaluation=kept.evaluation,
     )
 
 

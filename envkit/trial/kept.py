@@ -21,7 +21,8 @@ from envkit.trial.store import Damage, read_record
 
 __all__ = ["KeptRollout", "is_training_run", "kept_rollouts", "rollout_folders"]
 
-_VERSION, _ATTEMPT = re.compile(r"(evaluation-)?v(\d+)", re.ASCII), re.compile(r"attempt-(\d+)", re.ASCII)
+_EVALUATION = "evaluation-"
+_VERSION, _ATTEMPT = re.compile(rf"({_EVALUATION})?v(\d+)", re.ASCII), re.compile(r"attempt-(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class KeptRollout:
     def id(self) -> str:
         """Unique in the run; its folder below `trials/`."""
         return f"{self.version}/{self.group}/{self.sample}"
+
+    @property
+    def evaluation(self) -> bool:
+        """The run measured itself with it, and did not train on it."""
+        return self.version.startswith(_EVALUATION)
 
 
 def is_training_run(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from envkit.export import run as module
 from envkit.failure import Boundary, Failure, FailureKind, UserError
 from envkit.messages import AssistantMessage, Message, ToolCall, ToolSpec
 from envkit.tokens import Edge, Trace, TraceWriter, export, read_trace
-from envkit.trial.result import AttemptSummary, Plugin, Status, TrialResult, TrialSpec
+from envkit.trial.result import AttemptResult, AttemptSummary, Plugin, Status, TrialResult, TrialSpec
 from envkit.trial.store import json_text
 
 NOW = dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
@@ -131,6 +131,32 @@ def test_parquet_holds_the_very_ids_and_every_sampled_token_once(tmp_path: Path,
     (invalid,) = [row for row in pq.read_table(tmp_path / "all.parquet").to_pylist() if not row["valid"]]
     assert with_failed.exported == 4
     assert (invalid["reward"], invalid["advantage"], invalid["failure"]) == (None, None, "sandbox_died")
+
+
+def kept_rollout(run: Path, task: Path, place: str, reward: float) -> None:
+    """A rollout of a training run, made of a job's trial."""
+    job = run.with_name("job-of-rollouts")
+    trial = job / "trials" / put(job, task, len(list(job.glob("trials/*"))), reward)
+    folder = run / "trials" / place / "attempt-1"
+    shutil.copytree(trial / "attempt-1", folder)
+    record = AttemptResult(
+        trial_id="t", attempt=1, task=str(task), status=Status.SCORED, reward=reward, started_at=NOW, finished_at=NOW
+    )
+    (folder / "result.json").write_text(json_text(record.model_dump(mode="json")))
+
+
+def test_what_a_training_run_was_measured_by_is_not_trained_on_unless_asked_for(tmp_path: Path, task: Path) -> None:
+    run, held_out = tmp_path / "run", write_task(tmp_path / "held-out", 'licence = "for evaluation only"')
+    for place, asked, reward in (("v3/g1/0", task, 0.0), ("v3/g1/1", task, 1.0), ("evaluation-v4/b/0", held_out, 1.0)):
+        kept_rollout(run, asked, place, reward)
+    report = export_run(run, "parquet", tmp_path / "rows.parquet")
+    assert (report.trials, report.exported, dict(report.excluded)) == (3, 2, {"of_evaluations": 1})
+    assert {row["trial"] for row in pq.read_table(tmp_path / "rows.parquet").to_pylist()} == {"v3/g1/0", "v3/g1/1"}
+    asked_for = ["export", str(run), "--format", "openai", "--evaluations"]
+    assert main(asked_for) != 0, "its licence was not asked"
+    assert main([*asked_for, "--may-train", "--out", str(tmp_path / "all.jsonl")]) == 0
+    assert len(lines(tmp_path / "all.jsonl")) == 3
+    assert export_run(run, "atif", tmp_path / "atif").exported == 3
 
 
 @settings(max_examples=25, deadline=None)
