@@ -186,7 +186,8 @@ def _report(those: list[Contestant], levels: list[int], rows: dict[tuple[str, in
             rate = "-" if line["per_s"] is None else f"{line['per_s']:.2f}"
             ratio = "-" if line["to_fastest_peer"] is None else f"{line['to_fastest_peer']:.2f}"
             before = "-" if line["before_s"] is None else f"{line['before_s']:.1f} s"
-            cpu = "-" if line["cpu_s"] is None else f"{1000 * line['cpu_s']:.0f} ms"
+            # Below 0 where the batch of one that warms up cost more than the whole batch: nothing is known then.
+            cpu = "-" if line["cpu_s"] is None or line["cpu_s"] < 0 else f"{1000 * line['cpu_s']:.0f} ms"
             figures = f"{rate:>10}{ratio:>14}{before:>14}{cpu:>13}"
             print(f"{line['class']:<8}{line['concurrency']:>8}  {line['name']:<26}{figures}")
             for failure in line["failed"]:

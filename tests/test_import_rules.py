@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,24 +31,32 @@ FLOORS = [
 ]
 
 
-def imports(path: Path, package: str) -> Iterator[tuple[str, bool]]:
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, bool], ...]:
     """Every envkit module a file imports, and whether only a type checker does."""
-    tree = ast.parse(path.read_text())
-    guarded: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for child in node.body:
-                guarded.update(ast.walk(child))
-    for node in ast.walk(tree):
+    found: list[tuple[str, bool]] = []
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while todo:
+        node, guarded = todo.pop()
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node in guarded
+            found += [(alias.name, guarded) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            if node.module == "envkit":
-                for alias in node.names:
-                    yield f"envkit.{alias.name}", node in guarded
-            else:
-                yield node.module, node in guarded
+            names = [f"envkit.{alias.name}" for alias in node.names] if node.module == "envkit" else [node.module]
+            found += [(name, guarded) for name in names]
+        typing_only = {*node.body} if isinstance(node, ast.If) and _checks_types(node.test) else set()
+        # imports are statements: expressions, which are most of a file, hold none
+        todo += [
+            (child, guarded or child in typing_only)
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.expr)
+        ]
+    return tuple(found)
+
+
+def _checks_types(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
 
 
 def files(folder: str) -> list[Path]:
@@ -57,14 +65,14 @@ def files(folder: str) -> list[Path]:
 
 @pytest.mark.parametrize("path", files("envkit"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_core_imports_no_wing(path: Path) -> None:
-    wings = [name for name, _ in imports(path, "envkit") if name.startswith(tuple(f"envkit.{w}" for w in WINGS))]
+    wings = [name for name, _ in imports(path) if name.startswith(tuple(f"envkit.{w}" for w in WINGS))]
     assert not wings
 
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_wing_imports_only_the_core(wing: str) -> None:
     for path in files(wing):
-        for name, _ in imports(path, f"envkit.{wing}"):
+        for name, _ in imports(path):
             for other in WINGS:
                 if other != wing and name.startswith(f"envkit.{other}"):
                     assert (wing, other) in BETWEEN_WINGS, f"{path.relative_to(ROOT)} imports {name}"
@@ -78,7 +86,7 @@ def test_inside_the_core_imports_point_down() -> None:
         if own == "__init__":
             continue  # the public face, which only re-exports
         assert own in floor, f"{path.relative_to(ROOT)} stands on no floor; name it in FLOORS"
-        for name, typing_only in imports(path, "envkit"):
+        for name, typing_only in imports(path):
             if not name.startswith("envkit.") or typing_only:
                 continue
             other = name.split(".")[1]

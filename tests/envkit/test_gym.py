@@ -110,6 +110,7 @@ def test_spec_ids_survive_gymnasium(task: str, id: str) -> None:
     assert spec_id(task) == id
 
 
+@pytest.mark.slow
 @given(st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?/[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True))
 def test_gymnasium_reads_no_version_into_any_slug(task: str) -> None:
     _, _, version = gymnasium.envs.registration.parse_env_id(spec_id(task))

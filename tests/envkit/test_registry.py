@@ -237,6 +237,7 @@ def test_ten_thousand_registered_tasks_list_quickly_and_load_none(folder: Path) 
         unregister("many")
 
 
+@pytest.mark.slow
 def test_ten_thousand_task_directories_list_in_under_a_second(tmp_path: Path) -> None:
     root = str(tmp_path / "many")
     os.mkdir(root)

@@ -104,6 +104,7 @@ async def test_the_verdict_is_the_same(
     assert native.reward == reward
 
 
+@pytest.mark.slow
 def test_without_a_verdict_there_is_no_reward_file(tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
@@ -123,6 +124,7 @@ def test_without_a_verdict_there_is_no_reward_file(tmp_path: Path) -> None:
     assert not (verifier_logs / "reward.json").exists()
 
 
+@pytest.mark.slow
 def test_the_application_is_reproducible_and_holds_only_what_judges() -> None:
     first = build_application()
     build_application.cache_clear()

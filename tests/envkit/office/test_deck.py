@@ -73,6 +73,7 @@ def rewritten(data: bytes, part: str, content: bytes) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["shapes", "cells"])
 def test_too_much_is_refused(what: str) -> None:
     deck = pptx.Presentation()

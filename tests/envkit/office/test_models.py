@@ -88,6 +88,7 @@ def test_broken_data_is_corrupt(read: Any) -> None:
     assert refused(b'{"a": ', read) is Problem.CORRUPT
 
 
+@pytest.mark.slow
 def test_data_bombs_are_too_big_or_corrupt() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
@@ -127,6 +128,7 @@ def test_pictures_that_look_the_same() -> None:
     assert refused(bomb, read_image) in (Problem.TOO_BIG, Problem.CORRUPT)
 
 
+@pytest.mark.slow
 def test_archives_are_bounded() -> None:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as archive:

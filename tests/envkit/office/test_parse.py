@@ -69,6 +69,7 @@ def deep(data: bytes) -> None:
         (grow, Problem.TOO_BIG), (deep, Problem.CORRUPT),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_every_end_of_a_parser_is_typed(read: Any, problem: Problem) -> None:
     with pytest.raises(Unreadable) as caught:
         parse(b"x", read, SMALL)

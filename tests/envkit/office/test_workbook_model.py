@@ -128,6 +128,7 @@ def dump(book: Workbook) -> Any:
             for s in book.sheets]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_both_ways_of_reading_cells_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     book = openpyxl.Workbook()
     book.active.append([1, "a & b <c>", True, '=A1&"<"', "line\nline", 45000.5, "", "#N/A"])

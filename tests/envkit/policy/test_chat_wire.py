@@ -179,6 +179,7 @@ _json = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(message=_json, usage=_json, reason=_json)
 def test_no_json_at_all_breaks_the_parser(message: Any, usage: Any, reason: Any) -> None:
     body = {"choices": [{"message": message, "finish_reason": reason}], "usage": usage}

@@ -46,6 +46,7 @@ async def test_it_plays_all_attacks_as_the_agent_and_ends_like_doing_nothing(
     assert all(name in log for name, _ in ATTACKS)
 
 
+@pytest.mark.slow
 async def test_without_a_bash_tool_it_acts_through_the_sandbox_and_its_daemon_outlives_the_turn(
     make_task: MakeTask,
 ) -> None:

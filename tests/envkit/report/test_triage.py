@@ -80,6 +80,7 @@ def test_the_command_prints_the_same_as_text_and_as_json(run: Path, capsys: pyte
     assert "holds no run" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_damage_and_hostile_text_are_told_and_cost_nothing_else(tmp_path: Path, task: Path) -> None:
     heavy = "/" + "a/" * 9000 + "report.txt"
     odd = [
@@ -101,6 +102,7 @@ def test_damage_and_hostile_text_are_told_and_cost_nothing_else(tmp_path: Path, 
     json.dumps(report.model_dump(mode="json"), ensure_ascii=False).encode()
 
 
+@pytest.mark.slow
 def test_what_a_terminal_would_obey_is_not_printed(
     tmp_path: Path, task: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_clean_run_shows_nothing(run: Path) -> None:
     assert (report.groups, report.suspects, report.criteria, report.notes) == ((), (), (), ())
 
 
+@pytest.mark.slow
 def test_steps_of_a_task_are_one_conversation(tmp_path: Path) -> None:
     folder = tmp_path / "tasks" / "two"
     files = {

@@ -17,6 +17,8 @@ import pytest
 from envkit.failure import CapabilityError, EnvkitError, FailureKind, UserError
 from envkit.sandbox import ecr
 
+pytestmark = pytest.mark.slow  # a server, and waits
+
 ACCOUNT, REGION = "123456789012", "eu-central-1"
 HOST = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
 

@@ -182,6 +182,7 @@ def test_tars_of_every_format_are_read_as_the_standard_library_reads_them(
     assert {path: found.read(path) for path in found.paths()} == expected
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_damaged_tar_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:

@@ -19,6 +19,8 @@ from envkit.failure import DeadlineExceeded, EnvkitError
 from envkit.storage import NotStored, StorageError, StorageRefused, Torn
 from envkit.storage.s3 import S3Store
 
+pytestmark = pytest.mark.slow  # a server, and waits
+
 PART = 5 << 20
 _HOP = {"content-length", "transfer-encoding", "connection", "expect", "server", "date"}
 

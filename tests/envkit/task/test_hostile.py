@@ -157,6 +157,7 @@ def test_a_huge_or_binary_configuration_is_refused(make_dir: Any) -> None:
     _refused(root, "expected UTF-8 text, found the byte 0x89")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "lenient_reads"), [("[k{0}]\n", True), ("[[steps]]\nk{0} = 1\n", False)])
 def test_ten_thousand_mistakes_are_answered_soon_and_briefly(make_dir: Any, line: str, lenient_reads: bool) -> None:
     root = make_dir("".join(line.format(number) for number in range(10_000)))

@@ -87,6 +87,7 @@ def _agree(lines: LineMap, data: Any) -> None:
     assert all(lines.line(path) for path in paths)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_path_of_a_parsed_file_has_a_line(

@@ -95,6 +95,7 @@ def test_a_full_disk_is_named_and_what_was_there_stays(tiny_disk: Path) -> None:
     assert os.listdir(tiny_disk) == ["result.json"]
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     code = (
@@ -162,6 +163,7 @@ def test_a_resumed_job_waits_for_the_survivors_of_a_killed_one(tmp_path: Path) -
     lock.release()
 
 
+@pytest.mark.slow
 def test_looking_through_ten_thousand_trials_is_quick(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     specs = [SPEC.model_copy(update={"sample": i}) for i in range(10_000)]

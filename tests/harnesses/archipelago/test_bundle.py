@@ -47,6 +47,7 @@ async def run(connection, code, timeout_s=60):
     return json.loads(await text(connection, CODE, {"request": {"code": code}}, timeout_s))["output"]
 
 
+@pytest.mark.slow
 def test_the_bundle_holds_what_the_servers_import_and_nothing_of_the_verifiers():
     files = bundle._files()
     assert "envkit/harnesses/archipelago/servers/host.py" in files

@@ -75,6 +75,7 @@ async def test_it_opens_when_its_tools_are_listed_and_answers(make: Make) -> Non
     assert await ask(server, "echo", request={"text": "Überblick €"}) == "Überblick €"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [({"die": True}, "can't find the data"), ({"empty": True}, "no tools"), ({"slow": 30}, "did not list its tools")],
@@ -194,6 +195,7 @@ async def test_a_server_that_answers_nothing_any_more_is_started_again(
     assert int(await ask(server, "pid")) != pid
 
 
+@pytest.mark.slow
 async def test_a_half_open_pipe_is_an_end(make: Make) -> None:
     server = make()
     await server.open()

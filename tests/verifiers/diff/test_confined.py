@@ -100,6 +100,7 @@ def run_command(before: Path, after: Path) -> tuple[int, list[dict[str, Any]], i
     return done.returncode, json.loads(done.stdout), int(done.stderr.split()[-1])
 
 
+@pytest.mark.slow
 def test_a_folder_of_hostile_files_by_the_command(tmp_path: Path) -> None:
     for side in (0, 1):
         (tmp_path / str(side)).mkdir()
@@ -172,6 +173,7 @@ def test_the_side_that_brings_the_child_down_is_named(tmp_path: Path) -> None:
     assert problems(found)[1] == "readable"
 
 
+@pytest.mark.slow
 def test_both_can_be_read_but_not_compared() -> None:
     def text(odd: int) -> bytes:
         return b"".join(b"%d\n" % (line * odd % 99_991) for line in range(20_000))

@@ -44,6 +44,7 @@ def as_set(findings: list[Finding]) -> set[Finding]:
     return set(findings)
 
 
+@pytest.mark.slow
 @given(BOOKS, BOOKS)
 @settings(max_examples=150, deadline=None)
 def test_the_diff_mirrors(first: Workbook, second: Workbook) -> None:

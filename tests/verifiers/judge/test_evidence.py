@@ -187,6 +187,7 @@ async def test_long_files_come_in_batches_and_are_bounded(tmp_path: Path) -> Non
     assert all((reading.text or "").endswith("END") for reading in found.values())
 
 
+@pytest.mark.slow
 async def test_parsing_has_no_network_and_no_end_is_waited_for(tmp_path: Path) -> None:
     def render(path: str, data: bytes) -> str:
         import socket

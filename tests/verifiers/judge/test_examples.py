@@ -71,6 +71,7 @@ async def test_a_judge_that_is_talked_round_is_found_out(task: Path) -> None:
     assert "example 2: a deliberately wrong work passed" in found.problems[0]
 
 
+@pytest.mark.slow
 async def test_no_verdict_is_a_problem_too(task: Path) -> None:
     async with FakeOpenAI(error(500, "down")) as server:
         judge_at(server.url, task)

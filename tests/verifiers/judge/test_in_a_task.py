@@ -82,6 +82,7 @@ async def test_typed_checks_and_criteria_in_words_are_one_verdict(trial, tmp_pat
     assert (tmp_path / "attempt-1" / "logs" / "verifier" / "judge.jsonl").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["down", "not configured"])
 async def test_a_judge_that_is_down_leaves_bounds_and_no_reward(  # type: ignore[no-untyped-def]
     trial, trouble: str, tmp_path: Path

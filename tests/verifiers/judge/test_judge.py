@@ -85,6 +85,7 @@ async def test_one_bad_answer_is_asked_again(bench: Bench, trouble) -> None:  # 
     assert record.requests == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "kind"),
     [
@@ -323,6 +324,7 @@ async def test_a_file_that_kills_its_parser_is_shown_as_unreadable_and_the_rest_
 # Time, cost, cache, secrets
 
 
+@pytest.mark.slow
 async def test_at_the_deadline_what_was_decided_is_kept(bench: Bench) -> None:
     async def behave(request, writer) -> None:  # type: ignore[no-untyped-def]
         await (silence if "SLOW" in outside(request) else says("pass"))(request, writer)

@@ -77,6 +77,7 @@ def test_the_write_ahead_log_counts(judge: Judge, tmp_path: Path) -> None:
     assert judge(check('contains = [["Bolt", 7]]'), final=torn).outcomes == "p"
 
 
+@pytest.mark.slow
 def test_hostile_files_fail_and_cost_no_other_check(judge: Judge, tmp_path: Path) -> None:
     endless = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "

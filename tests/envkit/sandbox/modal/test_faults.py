@@ -17,6 +17,8 @@ from envkit.failure import CapabilityError, EnvkitError, FailureKind, SandboxDie
 from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.modal import ModalProvider, ModalSandbox
 
+pytestmark = pytest.mark.slow  # a service that makes one wait
+
 SPEC = SandboxSpec(memory_mb=256)
 
 

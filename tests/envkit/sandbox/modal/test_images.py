@@ -17,6 +17,8 @@ from envkit.failure import EnvkitError, FailureKind, UserError
 from envkit.sandbox.base import SandboxSpec
 from envkit.sandbox.modal import ModalProvider
 
+pytestmark = pytest.mark.slow  # archives are made and sent
+
 DIGEST = "sha256:" + "ab" * 32
 ECR = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/team/office"
 

@@ -137,6 +137,7 @@ async def test_the_last_turn_is_announced_and_the_nudge_comes_once_in_training(p
     assert plain.content.isdigit()
 
 
+@pytest.mark.slow
 async def test_a_call_is_stopped_at_its_limit_and_the_trials_end_is_a_fault(play: Play) -> None:
     ours = await play(limits={"tool_timeout_s": 0.5})
     (told,) = await ours.turn(("mute", {}))

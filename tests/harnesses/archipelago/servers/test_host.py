@@ -123,6 +123,7 @@ async def test_a_server_whose_client_goes_ends_with_its_calls(start_tools, troub
         await asyncio.wait_for(called, 10)
 
 
+@pytest.mark.slow
 async def test_a_half_written_file_of_an_ended_call_is_removed(tools):
     called = asyncio.create_task(tools.call("half", {"file_path": "a.txt", "seconds": 60}, timeout_s=1.5))
     assert await until(lambda: (tools.root / ".half").exists())

@@ -155,6 +155,7 @@ def test_files_of_other_shapes_are_written_as_they_were_and_stay_readable(chat: 
     assert chat.call("get_channel_history", channel_id="AAA").messages[0].text == "né"
 
 
+@pytest.mark.slow
 def test_a_call_killed_at_any_moment_leaves_the_old_file_or_the_new_one(chat: Any) -> None:
     big = chat.stored()
     big["messages"] += [

@@ -60,6 +60,7 @@ async def test_a_long_script_and_strange_bytes(tools):
     assert await run(tools, "printf '\\xff\\x00é'") == (True, "\N{REPLACEMENT CHARACTER}\x00é")
 
 
+@pytest.mark.slow
 async def test_past_its_time_all_of_it_is_ended(tools):
     marker = tools.root / "pids"
     code = f"(setsid sleep 77001 & echo $! >> {marker}); sleep 77002 & echo $! >> {marker}; echo begun; wait"

@@ -68,6 +68,7 @@ def test_a_long_table_goes_on_with_its_header(pdf: Any) -> None:
     assert [p.tables[0].rows[0] for p in made(pdf).pages].count(("0", "0")) == 1
 
 
+@pytest.mark.slow
 def test_a_cell_longer_than_a_page(pdf: Any) -> None:
     words = [f"word{n}" for n in range(3000)]
     make(pdf, [{"type": "table", "rows": [["a", "b"], [" ".join(words), "x" * 400]]}])
