@@ -16,6 +16,8 @@ import pytest
 
 from envkit.verifiers.jail import Limits
 
+pytestmark = pytest.mark.slow  # limits are waited for
+
 Judge = Callable[..., Any]
 GOOD = 'kind = "text"\npath = "good.txt"\ncontains = ["fine"]'
 XLSX = 'kind = "cell"\npath = "m.xlsx"\ncell = "A1"\nvalue = 1'

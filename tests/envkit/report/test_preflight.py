@@ -13,6 +13,8 @@ from envkit.failure import RETRIES
 from envkit.report.preflight import BELOW_FULL, Ending, Preflight, Verdict, preflight
 from envkit.report.stored import StoredRun
 
+pytestmark = pytest.mark.slow  # a whole job first
+
 BASH = {"calls": [["bash", {"command": "echo ready > report.txt", "description": "writes it"}]]}
 
 

@@ -110,6 +110,7 @@ def test_text_that_is_no_toml_ends_in_an_error_of_ours_or_parses(text: str) -> N
         _agree(lines, data)
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=80, deadline=None)
 def test_written_and_read_again_a_config_is_equal(

@@ -184,6 +184,7 @@ async def test_a_slow_call_within_its_limit_succeeds_beside_others(make: Make) -
     assert await slow == "slept"
 
 
+@pytest.mark.slow
 async def test_a_server_that_answers_nothing_any_more_is_started_again(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +205,7 @@ async def test_a_half_open_pipe_is_an_end(make: Make) -> None:
     assert await ask(server, "echo", request={"text": "back"}) == "back"
 
 
+@pytest.mark.slow
 async def test_an_answer_of_50_mib_arrives_whole(make: Make) -> None:
     server = make()
     await server.open()
