@@ -370,10 +370,10 @@ class AsyncEnv:
                         raise episode.StateGone(f"{self._plain_spec.work} was replaced by a link or a file")
                     self.work = work
             except SnapshotTooBig as error:
-                return episode.too_big(str(error))
+                return episode.unreadable_state(str(error))
             except episode.StateGone as error:
                 # Retried, it would be gone again; and whoever expects to fail could so get around its verdict.
-                return episode.too_big(f"a folder that is judged is gone, or is no folder any more: {error}")
+                return episode.unreadable_state(f"a folder that is judged is gone, or is no folder any more: {error}")
         if stop_first:
             await self._stop_sandbox()
         with self._timed("verify"), boundary(Boundary.VERIFIER):

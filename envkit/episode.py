@@ -39,8 +39,8 @@ __all__ = [
     "sandbox_spec",
     "seconds_of",
     "set_up_step",
-    "too_big",
     "transcript",
+    "unreadable_state",
     "verifier_env",
     "verifier_spec",
     "why_missing",
@@ -342,7 +342,7 @@ def pick_verifier(task: Task, step: Step) -> Verifier:
     )
 
 
-def too_big(message: str) -> Verdict:
+def unreadable_state(message: str) -> Verdict:
     """The agent left more than can be read, or nothing to read: its own doing, hence a verdict."""
     criterion = Criterion(
         id="final-state",

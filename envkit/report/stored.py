@@ -48,10 +48,9 @@ class StoredRun:
         self._store = RunStore(folder)
         self._regraded = regraded
         self._kept_first = 0
-        if not (folder / "trials").is_dir():
-            no_training(folder)
-            raise UserError(f"{folder} holds no run (no folder trials/); expected what `envkit eval` or `run` wrote")
         no_training(folder)
+        if not (folder / "trials").is_dir():
+            raise UserError(f"{folder} holds no run (no folder trials/); expected what `envkit eval` or `run` wrote")
         if regraded and next((folder / "trials").glob("*/attempt-*/regrade-*/regrade.json"), None) is None:
             raise UserError(f"no trial of {folder} was judged again; `envkit regrade {folder}` does that")
 

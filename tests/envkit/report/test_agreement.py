@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from pathlib import Path
 
 import pytest
+from report_runs import NOW, ended
 
 from envkit.cli.main import main
-from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.failure import FailureKind, UserError
 from envkit.regrade import Regraded
 from envkit.report.comparison import compare
 from envkit.report.evaluation import evaluate
@@ -19,12 +19,11 @@ from envkit.report.stored import StoredRun
 from envkit.report.summary import summarise
 from envkit.report.triage import triage
 from envkit.report.variance import read_spread
-from envkit.trial.result import AttemptSummary, Plugin, Status, TrialResult, TrialSpec
+from envkit.trial.result import Plugin, TrialSpec
 from envkit.trial.store import RunStore
 from envkit.verifier import Criterion, Outcome, Verdict
 from envkit.view.query import summary as view_summary
 
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TASK = "office/board-terms-slides"
 
 
@@ -34,22 +33,7 @@ def write_run(folder: Path, outcomes: list[tuple[float | None, int]], *, planned
     specs = [TrialSpec(task=TASK, policy=Plugin(name="noop"), sample=sample) for sample in range(planned)]
     store.write_plan(specs, {})
     for spec, (reward, turns) in zip(specs, outcomes, strict=False):
-        status = Status.FAILED if reward is None else Status.SCORED
-        failure = Failure.of(FailureKind.POLICY_REJECTED, Boundary.POLICY, "no such model") if reward is None else None
-        summary = AttemptSummary(attempt=1, status=status, reward=reward, started_at=NOW, finished_at=NOW)
-        store.write_trial(
-            TrialResult(
-                trial_id=spec.trial_id,
-                spec=spec,
-                status=status,
-                reward=reward,
-                failure=failure,
-                turns=turns,
-                started_at=NOW,
-                finished_at=NOW,
-                attempts=(summary,),
-            )
-        )
+        store.write_trial(ended(spec, reward, turns, FailureKind.POLICY_REJECTED))
     return folder
 
 
@@ -160,18 +144,7 @@ def test_runs_without_a_common_task_are_told_why(tmp_path: Path, capsys: pytest.
         store = RunStore(folder)
         spec = TrialSpec(task=f"qa:/{name}/q.jsonl#q-0", policy=Plugin(name="noop"))
         store.write_plan([spec], {})
-        summary = AttemptSummary(attempt=1, status=Status.SCORED, reward=1.0, started_at=NOW, finished_at=NOW)
-        store.write_trial(
-            TrialResult(
-                trial_id=spec.trial_id,
-                spec=spec,
-                status=Status.SCORED,
-                reward=1.0,
-                started_at=NOW,
-                finished_at=NOW,
-                attempts=(summary,),
-            )
-        )
+        store.write_trial(ended(spec, 1.0, 0))
         listed = {spec.task: {"pack": "q", "world": spec.task}}
         (folder / "tasks.json").write_text(json.dumps({"schema_version": 1, "tasks": listed}))
     assert main(["compare", f"a={tmp_path / 'here'}", f"b={tmp_path / 'there'}"]) == 0

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from pathlib import Path
 
 import pytest
+from report_runs import ended
 
 from envkit.backends.run.plan import listed_turns
 from envkit.cli.main import main
-from envkit.failure import Boundary, Failure, FailureKind, UserError
+from envkit.failure import UserError
 from envkit.report.variance import read_spread, selected, task_list
-from envkit.trial.result import AttemptSummary, Plugin, Status, TrialResult, TrialSpec
+from envkit.trial.result import Plugin, TrialSpec
 from envkit.trial.store import RunStore
-
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 #: None: a trial without a verdict.
 REWARDS: dict[str, list[float | None]] = {
@@ -32,24 +30,7 @@ def write_run(folder: Path, rewards: dict[str, list[float | None]], policy: str 
     for task, values in rewards.items():
         for sample, reward in enumerate(values):
             spec = TrialSpec(task=task, policy=Plugin(name=policy), sample=sample)
-            failure = None
-            if reward is None:
-                failure = Failure.of(FailureKind.SANDBOX_DIED, Boundary.SANDBOX, "gone")
-            status = Status.SCORED if reward is not None else Status.FAILED
-            summary = AttemptSummary(attempt=1, status=status, reward=reward, started_at=NOW, finished_at=NOW)
-            store.write_trial(
-                TrialResult(
-                    trial_id=spec.trial_id,
-                    spec=spec,
-                    status=status,
-                    reward=reward,
-                    failure=failure,
-                    turns=4 + sample,
-                    started_at=NOW,
-                    finished_at=NOW,
-                    attempts=(summary,),
-                )
-            )
+            store.write_trial(ended(spec, reward, 4 + sample))
     return folder
 
 

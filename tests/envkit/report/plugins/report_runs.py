@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
-from envkit.failure import FailureKind
+from envkit.failure import Boundary, Failure, FailureKind
 from envkit.trial.job import Job, JobResult
-from envkit.trial.result import Plugin, TrialSpec
+from envkit.trial.result import AttemptSummary, Plugin, Status, TrialResult, TrialSpec
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 NO_RETRIES = dict.fromkeys(FailureKind, 0)
 SOLVE = "echo ready > /filesystem/report.txt\nmkdir -p /logs/agent\necho done > /logs/agent/answer.txt\n"
@@ -69,3 +72,26 @@ def oracle(task: Path, **fields: Any) -> TrialSpec:
 
 def run_job(folder: Path, specs: list[TrialSpec], **options: Any) -> JobResult:
     return asyncio.run(Job(specs, folder, **{"retries": NO_RETRIES, "concurrency": 4, **options}).run())
+
+
+def ended(
+    spec: TrialSpec, reward: float | None, turns: int, kind: FailureKind = FailureKind.SANDBOX_DIED
+) -> TrialResult:
+    """A trial that has ended, after one attempt.
+
+    Args:
+        reward: None: it broke, in this way.
+    """
+    status = Status.FAILED if reward is None else Status.SCORED
+    boundary = Boundary.POLICY if kind is FailureKind.POLICY_REJECTED else Boundary.SANDBOX
+    return TrialResult(
+        trial_id=spec.trial_id,
+        spec=spec,
+        status=status,
+        reward=reward,
+        failure=Failure.of(kind, boundary, "it broke") if reward is None else None,
+        turns=turns,
+        started_at=NOW,
+        finished_at=NOW,
+        attempts=(AttemptSummary(attempt=1, status=status, reward=reward, started_at=NOW, finished_at=NOW),),
+    )
